@@ -13,10 +13,12 @@
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/run/run_info.h"
 #include "mpi_launcher/step_plan/step_plan.h"
-#include "mpi_launcher/supervisor/steps/steps.h"
 
 struct dlr_sup_ending; /* opaque */
+struct dlr_sup_io;
+struct dlr_sup_nodes;
 struct dlr_sup_planning;
+struct dlr_sup_steps;
 
 /* What it uses, and what it only reads; all of it must live as long, and may be filled
  * later.

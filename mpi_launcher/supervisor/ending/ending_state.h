@@ -6,6 +6,9 @@
 #include "mpi_launcher/process/process_id.h"
 #include "mpi_launcher/slurm/srun.h"
 #include "mpi_launcher/supervisor/ending/ending.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
+#include "mpi_launcher/supervisor/steps/steps.h"
 
 #define DLR_SUP_RUNS 64 /* of a job at once that are waited for before a requeue */
 

@@ -11,11 +11,11 @@
 
 #include "common/config/job_config.h"
 #include "mpi_launcher/run/run_info.h"
-#include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/nodes/members.h"
 #include "mpi_launcher/wire/identity.h"
 
 struct dlr_sup_nodes; /* opaque */
+struct dlr_sup_io;
 
 /* What it uses and only reads; all of it must live as long, and may be filled later. */
 struct dlr_sup_nodes_env {

@@ -3,6 +3,7 @@
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_NODES_NODES_STATE_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_NODES_NODES_STATE_H
 
+#include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/nodes/nodes.h"
 
 struct dlr_sup_peers;

@@ -5,6 +5,8 @@
 
 #include "mpi_launcher/policy/rendezvous_time.h"
 #include "mpi_launcher/slurm/srun.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
 #include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/step_of_run.h"

@@ -11,9 +11,10 @@
 #include "common/config/job_config.h"
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/run/run_info.h"
-#include "mpi_launcher/supervisor/nodes/nodes.h"
 
 struct dlr_sup_steps; /* opaque */
+struct dlr_sup_io;
+struct dlr_sup_nodes;
 
 /* What it uses, and what it only reads; all of it must live as long, and may be filled
  * later.

@@ -5,6 +5,8 @@
 
 #include "mpi_launcher/process/process_id.h"
 #include "mpi_launcher/slurm/srun.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
 #include "mpi_launcher/supervisor/steps/steps.h"
 
 struct dlr_sup_rejoin;
