@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Versions that a program found bad though every byte of them is as it was saved. Numbers that are
- * none: they and what followed from them are struck off, for this run and after a requeue. Memory
- * that changed while it was saved: that version alone.
+/* Versions that a program found bad though every byte of them is as it was saved.
+ * Numbers that are none: they and what followed from them are struck off, for this run
+ * and after a requeue. Memory that changed while it was saved: that version alone.
  */
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
@@ -57,8 +57,8 @@ void dlr_sup_on_bad(struct dlr_sup_versions *versions, unsigned node, const json
     dlr_sup_mark_bad(versions, (struct dlr_version){(uint32_t)round, step}, why);
 }
 
-/* The line is for the first one: which region it is the program must mend, and the journal and the
- * program's own stderr tell of every other.
+/* The line is for the first one: which region it is the program must mend, and the
+ * journal and the program's own stderr tell of every other.
  */
 static void tell_torn(struct dlr_sup_versions *versions, struct dlr_version v,
                       unsigned rank, const char *why, bool committed)
@@ -70,7 +70,9 @@ static void tell_torn(struct dlr_sup_versions *versions, struct dlr_version v,
                      committed, "count", versions->torn, "why", why);
 }
 
-/* A program that tears each save must not fill our memory: of many the oldest is forgotten. */
+/* A program that tears each save must not fill our memory: of many the oldest is
+ * forgotten.
+ */
 static void forget_torn(struct dlr_sup_versions *versions)
 {
     unsigned n, torn = 0, oldest = 0;
@@ -120,9 +122,9 @@ void dlr_sup_on_torn(struct dlr_sup_versions *versions, unsigned node,
     dlr_msg_str(msg, "why", &why);
     v = (struct dlr_version){(uint32_t)round, step};
     committed = was_committed(versions, v);
-    /* Nobody has begun from it: that ends its round. One that is only given up is struck off too, and
-     * that is kept before it is told: all ranks have it whole, and a supervisor that is lost with its
-     * word would leave a version that counts.
+    /* Nobody has begun from it: that ends its round. One that is only given up is
+     * struck off too, and that is kept before it is told: all ranks have it whole, and
+     * a supervisor that is lost with its word would leave a version that counts.
      */
     if (!dlr_sup_is_bad(versions,
                         v)) { /* else another rank, or an agent again, says it */

@@ -255,8 +255,9 @@ void dlr_sup_cadence_uses(struct dlr_sup_versions *versions, unsigned node,
     versions->cadence->slow_told = versions->cadence->slow_told || faster[0];
 }
 
-/* A job that was suspended in a fence has not shown what a save costs: an hour of it would put the next one
- * off for days. A cost that stays is followed within a few saves.
+/* A job that was suspended in a fence has not shown what a save costs: an hour of it
+ * would put the next one off for days. A cost that stays is followed within a few
+ * saves.
  */
 static double without_jump(const struct dlr_mean *mean, double value)
 {
@@ -298,8 +299,8 @@ static void learn(struct dlr_sup_versions *versions)
     c->said = (struct said){0};
 }
 
-/* Once, and again when it has at least doubled or halved, or something else decides and it differs by a
- * quarter.
+/* Once, and again when it has at least doubled or halved, or something else decides and
+ * it differs by a quarter.
  */
 static bool is_news(const struct dlr_sup_cadence *c, unsigned every, const char *bound)
 {
@@ -376,7 +377,7 @@ void dlr_sup_cadence_commit(struct dlr_sup_versions *versions, struct dlr_versio
     tell_possible(versions, &in);
 }
 
-/* --- what would be lost ------------------------------------------------------------------ */
+/* --- what would be lost ----------------------------------------------------------- */
 
 int64_t dlr_sup_cadence_at_stake_ms(const struct dlr_sup_versions *versions,
                                     int64_t now_ms)

@@ -11,7 +11,7 @@
 #define SAVE_ALONE 2    /* first versions, of which one is open at a time */
 #define DECIDE_MS 10000 /* an undecided version is aborted after this */
 
-/* --- what it decides ----------------------------------------------------------------- */
+/* --- what it decides -------------------------------------------------------------- */
 
 void dlr_sup_decide(struct dlr_sup_versions *versions, const char *type,
                     struct dlr_version v)
@@ -97,7 +97,7 @@ struct dlr_commit *dlr_sup_commit(const struct dlr_sup_versions *versions)
     return versions->commit;
 }
 
-/* --- what it is told ------------------------------------------------------------------- */
+/* --- what it is told -------------------------------------------------------------- */
 
 void dlr_sup_versions_tick(struct dlr_sup_versions *versions, int64_t now_ms)
 {
@@ -150,7 +150,7 @@ void dlr_sup_versions_missed(struct dlr_sup_versions *versions, unsigned rank,
     dlr_commit_missed(versions->commit, rank, v, why, dlr_sup_now());
 }
 
-/* --- what is known of it --------------------------------------------------------------- */
+/* --- what is known of it ---------------------------------------------------------- */
 
 bool dlr_sup_newest(const struct dlr_sup_versions *versions, struct dlr_version *ret)
 {

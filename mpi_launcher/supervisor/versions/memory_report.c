@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What snapshots take of the nodes' memory is told when saves begin. Of nodes without room for them: the
- * run goes on, nothing is saved, and it is said. One that cannot take what its ranks would restore has
- * no place in the run any more.
+/* What snapshots take of the nodes' memory is told when saves begin. Of nodes without
+ * room for them: the run goes on, nothing is saved, and it is said. One that cannot
+ * take what its ranks would restore has no place in the run any more.
  */
 #include "common/base/str.h"
 #include "common/json/message.h"

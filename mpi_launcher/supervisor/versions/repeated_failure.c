@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that fails in the same way again and again is restored from older versions; one
- * that fails on the same node first, without that node.
+/* A program that fails in the same way again and again is restored from older versions;
+ * one that fails on the same node first, without that node.
  */
 #include <stdio.h>
 
@@ -44,8 +44,9 @@ bool dlr_sup_repeat_stops(const struct dlr_sup_versions *versions,
     return !plan->restore && dlr_repeat_is_over(&versions->repeat, buf, size);
 }
 
-/* The kernel of a bad node may live: the program fails there first, again and again, while a spare
- * is idle. At its start once is enough to try another node, as there is nothing to move.
+/* The kernel of a bad node may live: the program fails there first, again and again,
+ * while a spare is idle. At its start once is enough to try another node, as there is
+ * nothing to move.
  */
 void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node)
 {

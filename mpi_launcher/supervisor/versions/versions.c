@@ -36,7 +36,7 @@ struct dlr_sup_versions *dlr_sup_versions_free(struct dlr_sup_versions *versions
     return NULL;
 }
 
-/* --- rounds ------------------------------------------------------------------------- */
+/* --- rounds ----------------------------------------------------------------------- */
 
 static void begin(struct dlr_sup_versions *versions, uint32_t round)
 {
@@ -87,7 +87,7 @@ void dlr_sup_versions_stop(struct dlr_sup_versions *versions, const char *why)
     dlr_commit_stop(versions->commit, why);
 }
 
-/* --- what agents say ------------------------------------------------------------------ */
+/* --- what agents say -------------------------------------------------------------- */
 
 static const struct {
     const char *type;
@@ -108,7 +108,7 @@ void dlr_sup_versions_hear(struct dlr_sup_versions *versions, unsigned node,
             handlers[i].take(versions, node, msg);
 }
 
-/* --- what outlives this process ------------------------------------------------------- */
+/* --- what outlives this process --------------------------------------------------- */
 
 bool dlr_sup_saving(const struct dlr_sup_versions *versions)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of versions: which are saved, committed or aborted, which are bad, torn or
- * kept as the older one, and how often the next ones are ordered. It knows the copies and
- * no engine above them, and says by its events what has happened. One thread.
+/* What becomes of versions: which are saved, committed or aborted, which are bad, torn
+ * or kept as the older one, and how often the next ones are ordered. It knows the
+ * copies and no engine above them, and says by its events what has happened. One
+ * thread.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_VERSIONS_VERSIONS_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_VERSIONS_VERSIONS_H
@@ -58,8 +59,8 @@ struct dlr_sup_versions *dlr_sup_versions_new(const struct dlr_sup_versions_env 
                                               void *arg);
 /* Accepts NULL, returns NULL. */
 struct dlr_sup_versions *dlr_sup_versions_free(struct dlr_sup_versions *versions);
-/* The job's nodes are there, what a former supervisor knew, and the policy, which is only
- * read and must live as long.
+/* The job's nodes are there, what a former supervisor knew, and the policy, which is
+ * only read and must live as long.
  */
 int dlr_sup_versions_open(struct dlr_sup_versions *versions,
                           const struct dlr_policy *policy, struct dlr_err *err);
@@ -85,13 +86,13 @@ void dlr_sup_versions_stop(struct dlr_sup_versions *versions, const char *why);
 /* Saves of the round that runs have begun, which was told; for the next supervisor. */
 bool dlr_sup_saving(const struct dlr_sup_versions *versions);
 void dlr_sup_saving_take(struct dlr_sup_versions *versions, bool told);
-/* The round has reached step: the next save may be due sooner than steps said, and where
- * no commit comes one line says so.
+/* The round has reached step: the next save may be due sooner than steps said, and
+ * where no commit comes one line says so.
  */
 void dlr_sup_versions_watch(struct dlr_sup_versions *versions, uint64_t step,
                             int64_t now_ms);
 
-/* --- what agents say: of parts of versions, dlr_commit_..(), and messages ---------- */
+/* --- what agents say: of parts of versions, dlr_commit_..(), and messages --------- */
 
 void dlr_sup_versions_ready(struct dlr_sup_versions *versions, uint32_t round,
                             unsigned rank, unsigned holder);
@@ -113,7 +114,7 @@ void dlr_sup_memory_ready(struct dlr_sup_versions *versions, unsigned node,
 void dlr_sup_versions_hear(struct dlr_sup_versions *versions, unsigned node,
                            const json_t *msg);
 
-/* --- verdicts ----------------------------------------------------------------------- */
+/* --- verdicts --------------------------------------------------------------------- */
 
 /* The newest that is committed; false: none is. */
 bool dlr_sup_newest(const struct dlr_sup_versions *versions, struct dlr_version *ret);
@@ -135,7 +136,7 @@ int dlr_sup_vetted_check(struct dlr_sup_versions *versions, struct dlr_err *err)
 /* v is written to the disk from now on: it is the older one then. */
 void dlr_sup_vetted_write(struct dlr_sup_versions *versions, struct dlr_version v);
 
-/* --- failures ------------------------------------------------------------------------ */
+/* --- failures --------------------------------------------------------------------- */
 
 /* A round that had begun has ended: is it the same failure again? Then older ones are
  * next.
@@ -147,7 +148,7 @@ bool dlr_sup_repeat_stops(const struct dlr_sup_versions *versions,
 /* The program failed there first. */
 void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node);
 
-/* --- for the next supervisor, and the next incarnation of the job -------------------- */
+/* --- for the next supervisor, and the next incarnation of the job ----------------- */
 
 void dlr_sup_versions_state(const struct dlr_sup_versions *versions, json_t *state);
 void dlr_sup_cadence_state(const struct dlr_sup_versions *versions, json_t *state);

@@ -66,8 +66,8 @@ void dlr_sup_vetted_say(const struct dlr_sup_versions *versions, json_t *msg);
 void dlr_sup_vetted_take(struct dlr_sup_versions *versions, const json_t *state);
 
 /* memory_report.c: what snapshots take of the nodes' memory. A node's "ready" tells it,
- * the line that saves begin has the node that has least to spare (row is borrowed), and so
- * has, once, the job's output.
+ * the line that saves begin has the node that has least to spare (row is borrowed), and
+ * so has, once, the job's output.
  */
 void dlr_sup_memory_round(struct dlr_sup_versions *versions); /* slots are told anew */
 void dlr_sup_memory_tell(struct dlr_sup_versions *versions, json_t *row);
@@ -90,8 +90,8 @@ void dlr_sup_cadence_copied(struct dlr_sup_versions *versions, unsigned node,
 /* The network devices of node's copies: told once, and of each node that has others. */
 void dlr_sup_cadence_uses(struct dlr_sup_versions *versions, unsigned node,
                           const json_t *msg);
-/* A version is whole, so long after its first rank sealed it: the distance of the next ones
- * follows from what is known now.
+/* A version is whole, so long after its first rank sealed it: the distance of the next
+ * ones follows from what is known now.
  */
 void dlr_sup_cadence_commit(struct dlr_sup_versions *versions, struct dlr_version v,
                             int64_t took_ms);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --dlrover-set=vetted-every: one older version stays in memory where it is, at its ranks' nodes and at
- * their partners, for the day when newer ones turn out to be bad. Which one, is said with each
- * commit, which frees all other older ones. A version that is being written to the disk is that
- * one from then on until it is written: a node has one slot for both.
+/* --dlrover-set=vetted-every: one older version stays in memory where it is, at its
+ * ranks' nodes and at their partners, for the day when newer ones turn out to be bad.
+ * Which one, is said with each commit, which frees all other older ones. A version that
+ * is being written to the disk is that one from then on until it is written: a node has
+ * one slot for both.
  */
 #include <errno.h>
 
@@ -44,7 +45,9 @@ int dlr_sup_vetted_check(struct dlr_sup_versions *versions, struct dlr_err *err)
     return 0;
 }
 
-/* A node has no room for it: one line for the run, the journal has the first of each supervisor. */
+/* A node has no room for it: one line for the run, the journal has the first of each
+ * supervisor.
+ */
 void dlr_sup_on_unvetted(struct dlr_sup_versions *versions, unsigned node,
                          const json_t *msg)
 {

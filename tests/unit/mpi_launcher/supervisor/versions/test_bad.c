@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: stand-ins */
-/* Versions that a program, or its audit, has found bad: which of them are restored, and whether the
- * next incarnation of the job still knows.
+/* Versions that a program, or its audit, has found bad: which of them are restored, and
+ * whether the next incarnation of the job still knows.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static unsigned aborted, saved;
 static bool saved_first;    /* it was known for bad, and kept, before it was aborted */
 static bool told_committed; /* by the last torn */
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
@@ -109,7 +109,7 @@ static uint32_t running(void *arg)
     return ROUND;
 }
 
-/* --------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {

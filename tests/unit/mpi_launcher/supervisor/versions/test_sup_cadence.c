@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: stand-ins */
-/* What the supervisor makes of the ranks' words about their saves: see mpi_launcher/supervisor/versions/versions.h. */
+/* What the supervisor makes of the ranks' words about their saves: see
+ * mpi_launcher/supervisor/versions/versions.h.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -30,7 +32,7 @@ static bool ordered[8192];        /* steps */
 static int64_t held_ns = MS / 10; /* in begin and fence */
 static json_t *kept;              /* by a former supervisor */
 
-/* --- instead of other files ---------------------------------------------------------------- */
+/* --- instead of other files ------------------------------------------------------- */
 
 int64_t dlr_sup_now(void)
 {
@@ -101,7 +103,7 @@ static uint32_t running(void *arg)
     return 0;
 }
 
-/* --------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 static void save_at(void *arg, struct dlr_version v)
 {
@@ -178,7 +180,9 @@ static void seal(unsigned rank, uint64_t step, unsigned extra_ms)
     dlr_commit_sealed(versions->commit, rank, (struct dlr_version){0, step}, step, now);
 }
 
-/* Steps go by until so many saves are committed. The second rank is the one that saves hold up. */
+/* Steps go by until so many saves are committed. The second rank is the one that saves
+ * hold up.
+ */
 static uint64_t run(uint64_t step, unsigned saves, unsigned extra_ms)
 {
     while (saves > 0) {
@@ -209,7 +213,6 @@ static void cheap_saves_are_as_far_apart_as_may_be_lost(void **state)
     assert_int_equal(ntold, 1);
 }
 
-/* Of which begin and fence, which were all that counted, know nothing. */
 /* A link that crawls, an evaluation: what counts is the time. */
 static void steps_that_become_long_are_saved_as_soon_in_seconds(void **state)
 {
@@ -226,6 +229,7 @@ static void steps_that_become_long_are_saved_as_soon_in_seconds(void **state)
     assert_in_range(step - before, 4, 9);
 }
 
+/* Of which begin and fence, which were all that counted, know nothing. */
 static void what_copies_take_from_the_steps_counts(void **state)
 {
     start();

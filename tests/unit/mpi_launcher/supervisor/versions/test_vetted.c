@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/agent/snapshots stand-ins */
-/* --dlrover-set=vetted-every: where the older version gets a slot, and which version it is. */
+/* --dlrover-set=vetted-every: where the older version gets a slot, and which version it
+ * is.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +37,7 @@ static bool writing;
 static unsigned told;
 static char why[512], said[512];
 
-/* --- instead of other files ---------------------------------------------------------------- */
+/* --- instead of other files ------------------------------------------------------- */
 
 void dlr_budget_look(const char *root, struct dlr_budget *ret)
 {
@@ -107,7 +109,7 @@ static bool writes(void *arg)
     return writing;
 }
 
-/* --------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 /* A node with a rank of its own, which has a third slot, and a partner's. */
 static int setup(void **state)
@@ -281,7 +283,9 @@ static void the_older_version_is_the_newest_again_every_so_many_steps(void **sta
     assert_int_equal(kept_after(1, 99), 14);
 }
 
-/* They share a slot: a third one for a version between them would leave none for the next save. */
+/* They share a slot: a third one for a version between them would leave none for the
+ * next save.
+ */
 static void what_is_being_written_is_the_older_version(void **state)
 {
     assert_int_equal(kept_after(0, 10), 10);
