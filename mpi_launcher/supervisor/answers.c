@@ -7,7 +7,7 @@ bool dlr_sup_has_ended(void *arg)
 {
     const struct dlr_sup *s = arg;
 
-    return dlr_sup_ending_finished(s->end);
+    return dlr_sup_ending_finished(s->ending);
 }
 
 uint32_t dlr_sup_round_now(void *arg)

@@ -152,7 +152,7 @@ static void on_done(struct dlr_sup *s, unsigned node, const json_t *msg)
 
 static void on_term(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    dlr_sup_on_term(s->end, node, msg);
+    dlr_sup_on_term(s->ending, node, msg);
 }
 
 static void to_versions(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -371,7 +371,7 @@ static bool is_excused(void *arg, int64_t now_ms)
 {
     const struct dlr_sup *s = arg;
 
-    return dlr_sup_term_holds(s->end, now_ms);
+    return dlr_sup_term_holds(s->ending, now_ms);
 }
 
 static bool is_behind(void *arg, unsigned node)

@@ -71,7 +71,7 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
         &dlr_sup_rounds_ops, s);
     if (!s->copies || !s->versions || !s->rounds)
         return false;
-    s->end = dlr_sup_ending_new(
+    s->ending = dlr_sup_ending_new(
         &(struct dlr_sup_ending_env){.io = s->io,
                                      .nodes = s->nodes,
                                      .steps = s->steps,
@@ -84,7 +84,7 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                      .keeper = getppid(),
                                      .has_keeper = s->state_fd >= 0},
         &dlr_sup_ending_ops, s);
-    return s->end != NULL;
+    return s->ending != NULL;
 }
 
 int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
@@ -92,7 +92,7 @@ int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
     int rc;
 
     dlr_sup_rounds_open(s->rounds, s->policy);
-    dlr_sup_ending_open(s->end, s->policy);
+    dlr_sup_ending_open(s->ending, s->policy);
     rc = dlr_sup_versions_open(s->versions, s->policy, err);
     s->commit = dlr_sup_commit(s->versions);
     return rc < 0 ? rc : dlr_sup_steps_open(s->steps, s->policy, err);
@@ -101,7 +101,7 @@ int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
 /* The journal and what the user is told still go their way. */
 void dlr_sup_engines_free(struct dlr_sup *s)
 {
-    s->end = dlr_sup_ending_free(s->end);
+    s->ending = dlr_sup_ending_free(s->ending);
     s->rounds = dlr_sup_rounds_free(s->rounds);
     s->versions = dlr_sup_versions_free(s->versions);
     s->copies = dlr_sup_copies_free(s->copies);

@@ -46,7 +46,7 @@ static void take_signals(struct dlr_sup *s)
         }
         if (info.ssi_signo == SIGPIPE)
             continue;
-        dlr_sup_ending_signal(s->end, (int)info.ssi_signo);
+        dlr_sup_ending_signal(s->ending, (int)info.ssi_signo);
     }
 }
 
@@ -282,10 +282,10 @@ static int run(struct dlr_sup *s)
     if (!dlr_sup_has_ended(s) && !dlr_sup_adopting(s->rounds))
         dlr_policy_start(s->policy, now);
     if (!dlr_sup_has_ended(s))
-        dlr_sup_leave_start(s->end);
+        dlr_sup_leave_start(s->ending);
     if (!dlr_sup_is_over(s))
         dlr_sup_loop_run(s->io);
-    return dlr_sup_ending_code(s->end);
+    return dlr_sup_ending_code(s->ending);
 }
 
 int main(int argc, char **argv)
@@ -322,8 +322,8 @@ int main(int argc, char **argv)
         else
             dlr_sup_say(s->io,
                         "this srun ended with code %d before the job was requeued",
-                        dlr_sup_ending_code(s->end));
-        code = dlr_sup_ending_code(s->end);
+                        dlr_sup_ending_code(s->ending));
+        code = dlr_sup_ending_code(s->ending);
     } else {
         tell_start(s, argc - first, argv + first);
         code = run(s);

@@ -55,17 +55,17 @@ static void stop_rendezvous(void *arg)
 
 static void requeue(void *arg, const char *why)
 {
-    dlr_sup_requeue(((struct dlr_sup *)arg)->end, why);
+    dlr_sup_requeue(((struct dlr_sup *)arg)->ending, why);
 }
 
 static void finish(void *arg, int code, const char *why)
 {
-    dlr_sup_finish(((struct dlr_sup *)arg)->end, code, why);
+    dlr_sup_finish(((struct dlr_sup *)arg)->ending, code, why);
 }
 
 static void ask_fate(void *arg)
 {
-    dlr_sup_ask_fate(((struct dlr_sup *)arg)->end);
+    dlr_sup_ask_fate(((struct dlr_sup *)arg)->ending);
 }
 
 static void launch(void *arg, uint32_t round)

@@ -38,7 +38,7 @@ static int load_file(struct dlr_sup *s, bool *ret_had, struct dlr_err *err)
     *ret_had = json_is_array(json_object_get(state, "committed"));
     if (s->info.place == DLR_TRIES_TOLD) {
         s->ended_before = true;
-        dlr_sup_ending_take(s->end, s->info.told);
+        dlr_sup_ending_take(s->ending, s->info.told);
         return 0;
     }
     if (s->info.place == DLR_TRIES_NEXT)

@@ -26,8 +26,8 @@ static void load_tries(struct dlr_sup *s, const json_t *state)
 static void save_end(const struct dlr_sup *s, json_t *state)
 {
     json_object_set_new(state, "ended",
-                        dlr_sup_ending_finished(s->end)
-                            ? json_integer(dlr_sup_ending_code(s->end))
+                        dlr_sup_ending_finished(s->ending)
+                            ? json_integer(dlr_sup_ending_code(s->ending))
                             : json_null());
 }
 
@@ -37,7 +37,7 @@ void dlr_sup_load_end(struct dlr_sup *s, const json_t *state)
 
     s->ended_before = dlr_msg_uint(state, "ended", 255, &code) == 0;
     if (s->ended_before)
-        dlr_sup_ending_take(s->end, (unsigned)code);
+        dlr_sup_ending_take(s->ending, (unsigned)code);
 }
 
 static void save_release(const struct dlr_sup *s, json_t *state)

@@ -113,7 +113,7 @@ struct dlr_sup {
     const struct dlr_plan *plan;     /* its, too: the one in force */
     struct dlr_sup_copies *copies;
     struct dlr_sup_rounds *rounds;
-    struct dlr_sup_ending *end;
+    struct dlr_sup_ending *ending;
     struct dlr_policy *policy;
     struct dlr_sup_versions *versions;
     struct dlr_commit *commit; /* theirs */
@@ -171,7 +171,7 @@ struct dlr_sup {
 /* What a callback of the loop asks. */
 static inline bool dlr_sup_is_over(const struct dlr_sup *s)
 {
-    return dlr_sup_ending_over(s->end);
+    return dlr_sup_ending_over(s->ending);
 }
 
 /* copies/transfers.c: where copies go */

@@ -45,7 +45,7 @@ static bool on_tick(void *arg)
     dlr_sup_rejoin_tick(s->steps, now, !dlr_sup_adopting(s->rounds));
     dlr_sup_peers_tick(s->nodes, now);
     tend(s, now);
-    dlr_sup_leave_tick(s->end, now);
+    dlr_sup_leave_tick(s->ending, now);
     dlr_sup_adopt_tick(s->rounds, now);
     dlr_sup_controller_tick(s->steps, now);
     dlr_sup_versions_tick(s->versions, now);

@@ -108,7 +108,7 @@ static void none_late(void *arg, unsigned n)
 }
 static void none_finish(void *arg, int code, const char *why)
 {
-    ((struct dlr_sup *)arg)->end->finished = true;
+    ((struct dlr_sup *)arg)->ending->finished = true;
 }
 
 static void start(struct dlr_sup *s)

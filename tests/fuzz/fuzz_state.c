@@ -133,8 +133,8 @@ static void check_again(struct dlr_sup *s)
 
     FUZZ_CHECK(s->step->nplaces <= DLR_PLAN_NODES_MAX &&
                s->step->world <= DLR_PLAN_RANKS_MAX);
-    FUZZ_CHECK(!s->ended_before || (dlr_sup_ending_code(s->end) >= 0 &&
-                                    dlr_sup_ending_code(s->end) <= 255));
+    FUZZ_CHECK(!s->ended_before || (dlr_sup_ending_code(s->ending) >= 0 &&
+                                    dlr_sup_ending_code(s->ending) <= 255));
     dlr_policy_resume(policy, s->resume_round, s->resume_restarts, 0);
     s->planning->full_places = s->step->nplaces;
     s->planning->full_world = s->step->world;

@@ -301,7 +301,7 @@ static void of_a_run_that_is_over_its_code_is_left(void **state)
     char text[4096];
 
     take_over();
-    dlr_sup_finish(s.end, 9, NULL);
+    dlr_sup_finish(s.ending, 9, NULL);
     assert_string_equal(file, run_text(text, sizeof(text), "9"));
 }
 
