@@ -417,8 +417,8 @@ void dlr_sup_adopt_tick(struct dlr_sup_rounds *rounds, int64_t now_ms)
     dlr_sup_adopt_failed(rounds,
                          "the supervisor died, and not every node came back to the "
                          "next one in time");
-    for (unsigned i = 0;
-         i < rounds->members->n && !dlr_sup_ending_finished(rounds->env.sup->end); i++)
+    for (unsigned i = 0; i < rounds->members->n && !rounds->ops->finished(rounds->arg);
+         i++)
         if (!rounds->members->list[i].here && !dlr_policy_is_lost(rounds->policy, i))
             dlr_sup_lose(rounds->env.nodes, i, now_ms - rounds->adopt.begun_ms, now_ms);
 }
