@@ -89,7 +89,7 @@ void dlr_sup_places_done(struct dlr_sup_planning *planning)
         world_free(&planning->worlds[--planning->nworlds]);
 }
 
-/* --- parity, of this round and of former ones ---------------------------------------------------------------- */
+/* --- parity, of this round and of former ones ------------------------------------- */
 
 unsigned dlr_sup_parity_rows(const struct dlr_sup_planning *planning)
 {
@@ -98,7 +98,9 @@ unsigned dlr_sup_parity_rows(const struct dlr_sup_planning *planning)
     return asked->members && planning->step.nplaces > 1 ? asked->copies : 0;
 }
 
-/* The newest commit is of the last plan's ranks, or what that plan restores: the next one may need it. */
+/* The newest commit is of the last plan's ranks, or what that plan restores: the next
+ * one may need it.
+ */
 static bool is_needed(const struct dlr_sup_planning *planning, unsigned world)
 {
     return world == planning->plan.world ||

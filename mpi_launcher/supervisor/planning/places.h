@@ -21,10 +21,12 @@ unsigned dlr_sup_slots_max(const struct dlr_sup_planning *planning);
 
 /* Shards that each set of ranks has beside its copies; 0: there is no parity. */
 unsigned dlr_sup_parity_rows(const struct dlr_sup_planning *planning);
-/* Who shared parity when there were so many ranks: dlr_sets_done(). -ENOENT: not known. */
+/* Who shared parity when there were so many ranks: dlr_sets_done(). -ENOENT: not known.
+ */
 int dlr_sup_world_sets(const struct dlr_sup_planning *planning, unsigned world,
                        struct dlr_sets *ret);
-/* Places and parity, of this round and of former ones: what finds a version. Borrowed. */
+/* Places and parity, of this round and of former ones: what finds a version. Borrowed.
+ */
 void dlr_sup_want_places(const struct dlr_sup_planning *planning,
                          struct dlr_plan_want *ret);
 

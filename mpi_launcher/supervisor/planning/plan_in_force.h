@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan that the round has, and what the next one must know. Everybody reads it, at an
- * address that stays; it changes by these functions alone.
+/* The plan that the round has, and what the next one must know. Everybody reads it, at
+ * an address that stays; it changes by these functions alone.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_PLANNING_PLAN_IN_FORCE_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_PLANNING_PLAN_IN_FORCE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The step's plan (step_of_run.h), the plan that the round has (plan_in_force.h), the
- * places of its ranks (places.h), and how the next plan comes about: the nodes meet in an
- * MPI program, or their agents report. It knows the nodes and the steps and no engine
- * above them, and says by its events what has come of it. One thread.
+ * places of its ranks (places.h), and how the next plan comes about: the nodes meet in
+ * an MPI program, or their agents report. It knows the nodes and the steps and no
+ * engine above them, and says by its events what has come of it. One thread.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_PLANNING_PLANNING_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_PLANNING_PLANNING_H

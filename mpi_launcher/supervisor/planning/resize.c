@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --dlrover-nodes: with no spare left the run goes on with fewer nodes and ranks, and with
- * more again once nodes are back. What a rank then needs of the state:
+/* --dlrover-nodes: with no spare left the run goes on with fewer nodes and ranks, and
+ * with more again once nodes are back. What a rank then needs of the state:
  * mpi_launcher/supervisor/copies/fetch.c.
  */
 #include "mpi_launcher/supervisor/planning/resize.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --dlrover-nodes: with no spare left the run goes on with fewer nodes and ranks, and with
- * more again once nodes are back.
+/* --dlrover-nodes: with no spare left the run goes on with fewer nodes and ranks, and
+ * with more again once nodes are back.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_PLANNING_RESIZE_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_PLANNING_RESIZE_H

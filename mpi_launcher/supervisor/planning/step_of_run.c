@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The user's srun as a plan of its step: read once before anything is begun, made when it is
- * known what an earlier incarnation has fixed.
+/* The user's srun as a plan of its step: read once before anything is begun, made when
+ * it is known what an earlier incarnation has fixed.
  */
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 
@@ -45,8 +45,8 @@ const char *dlr_sup_of_allocation(const char *all, const char *shown)
                                                                         : getenv(shown);
 }
 
-/* srun's words alone: a mistake in them, and one that starts no step. What this allocation makes
- * of them is known only with the state of an earlier incarnation.
+/* srun's words alone: a mistake in them, and one that starts no step. What this
+ * allocation makes of them is known only with the state of an earlier incarnation.
  */
 int dlr_sup_read_step(struct dlr_sup_planning *planning, int argc, char **argv,
                       int srun_words, struct dlr_err *err)
@@ -109,7 +109,9 @@ static int expand(const char *text, bool is_file, char ***ret_names, unsigned *r
     return rc < 0 ? rc : dlr_slurm_expand(is_file ? list : text, ret_names, ret_n, err);
 }
 
-/* environ with the allocation's number of tasks in place of the one shown to the script. */
+/* environ with the allocation's number of tasks in place of the one shown to the
+ * script.
+ */
 static int plan_env(struct dlr_env *env)
 {
     const char *ntasks = dlr_sup_of_allocation("DLROVER_ALL_NTASKS", "SLURM_NTASKS");
@@ -271,8 +273,8 @@ static bool cpus_of(const char *text, unsigned i, unsigned *ret)
     return false;
 }
 
-/* The script's list, for the nodes of the round in rank order. One that the script was not shown
- * is taken for like the one whose place it has.
+/* The script's list, for the nodes of the round in rank order. One that the script was
+ * not shown is taken for like the one whose place it has.
  */
 static bool cpus_at(const struct dlr_sup_planning *planning, char **shown,
                     unsigned nshown, unsigned p, const char *text, unsigned *ret)

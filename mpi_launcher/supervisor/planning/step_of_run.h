@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The run's srun as a plan of its step, for so many places: read once before anything is
- * begun, made when it is known what an earlier incarnation has fixed. Everybody reads it,
- * at an address that stays.
+/* The run's srun as a plan of its step, for so many places: read once before anything
+ * is begun, made when it is known what an earlier incarnation has fixed. Everybody
+ * reads it, at an address that stays.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_PLANNING_STEP_OF_RUN_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_PLANNING_STEP_OF_RUN_H
@@ -13,8 +13,8 @@
 #include "mpi_launcher/supervisor/planning/planning.h"
 
 /* The user's srun, and how many of its words stand before the program as srun has read
- * them (0: unknown). They must live as long. Does not return for one that runs as it is.
- * -EINVAL: a mistake in them.
+ * them (0: unknown). They must live as long. Does not return for one that runs as it
+ * is. -EINVAL: a mistake in them.
  */
 int dlr_sup_read_step(struct dlr_sup_planning *planning, int argc, char **argv,
                       int srun_words, struct dlr_err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=dlr_sup_replan_step,dlr_sup_send_peers,dlr_sup_say,dlr_journal_note */
-/* A run that goes on with fewer nodes, and with more again: who is told, and whose parity is
- * known of the places that it had.
+/* A run that goes on with fewer nodes, and with more again: who is told, and whose
+ * parity is known of the places that it had.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static unsigned places_of_sets; /* those that parity was chosen for last */
 static int refused;             /* what the choice came to, below 0 */
 static char said[512], told[512];
 
-/* --- instead of what is around it ------------------------------------------------------ */
+/* --- instead of what is around it ------------------------------------------------- */
 
 /* One rank on each node. */
 int __wrap_dlr_sup_replan_step(struct dlr_sup_planning *of, unsigned nplaces,
@@ -78,7 +78,7 @@ static int on_replanned(void *arg, struct dlr_err *err)
     return 0;
 }
 
-/* --- the rig --------------------------------------------------------------------------- */
+/* --- the rig ---------------------------------------------------------------------- */
 
 /* Four were there, then three, who begin with what four made: each two are a set. */
 static void begin(void)
@@ -108,7 +108,7 @@ static void end(void)
     dlr_sup_nodes_free(nodes);
 }
 
-/* --- tests ----------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void all_are_told_of_another_number_of_places(void **state)
 {
@@ -222,7 +222,9 @@ static void a_supervisor_that_takes_over_knows_who_made_the_version(void **state
     end();
 }
 
-/* One of as many ranks as this run never has (--dlrover-restore-from): its places are nobody's. */
+/* One of as many ranks as this run never has (--dlrover-restore-from): its places are
+ * nobody's.
+ */
 static void what_another_run_made_is_not_taken_for_a_former_size(void **state)
 {
     struct dlr_sets sets;
