@@ -17,7 +17,7 @@
 
 #define ANY_SIZE (1ull << 50)
 
-/* --- messages --------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------- */
 
 /* Fields that most messages have; false when one of them is missing or wrong. */
 static bool snapshot_fields(const struct dlr_sup *s, const json_t *msg,
@@ -270,7 +270,7 @@ static void on_message(void *arg, unsigned node, const json_t *msg)
     }
 }
 
-/* --- what has happened to nodes ---------------------------------------------------------------- */
+/* --- what has happened to nodes --------------------------------------------------- */
 
 static void on_silent(void *arg, unsigned node)
 {
@@ -309,8 +309,8 @@ static void on_up(void *arg, unsigned node)
     dlr_policy_node_up(s->policy, node, dlr_sup_now());
 }
 
-/* A node's data process was started again: its peers must send to the new one. Before the round is
- * prepared none of them knows another.
+/* A node's data process was started again: its peers must send to the new one. Before
+ * the round is prepared none of them knows another.
  */
 static void new_address(struct dlr_sup *s)
 {

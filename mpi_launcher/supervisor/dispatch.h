@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The events of all engines: which of the others is told of each, and in which order. arg
- * is a struct dlr_sup.
+/* The events of all engines: which of the others is told of each, and in which order.
+ * arg is a struct dlr_sup.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_DISPATCH_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_DISPATCH_H

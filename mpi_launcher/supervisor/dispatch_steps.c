@@ -5,7 +5,7 @@
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
-/* --- what has happened to steps ------------------------------------------------------- */
+/* --- what has happened to steps --------------------------------------------------- */
 
 static void on_agents_ended(void *arg)
 {

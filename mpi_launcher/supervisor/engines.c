@@ -5,7 +5,7 @@
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
-/* The lower ones first: each knows those before it, and tells dispatch.c what happens. */
+/* Each knows those before it, and tells what happens: dispatch.h. */
 static bool make_lower(struct dlr_sup *s)
 {
     s->io = dlr_sup_io_new(&dlr_sup_io_ops, s);

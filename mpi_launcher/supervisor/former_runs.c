@@ -64,7 +64,9 @@ uint64_t dlr_sup_former_number(const json_t *state, const char *key, uint64_t ma
     return value;
 }
 
-/* Another release's: what it means is not known, and to begin without it could lose everything. */
+/* Another release's: what it means is not known, and to begin without it could lose
+ * everything.
+ */
 int dlr_sup_former_version(const json_t *state, const char *what, struct dlr_err *err)
 {
     uint64_t v;

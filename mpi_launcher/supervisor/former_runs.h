@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the state files of the job's runs say, state.json of each one's directory: of runs
- * that are over, and of this one in a former incarnation of the job. dlr_state(5).
+/* What the state files of the job's runs say, state.json of each one's directory: of
+ * runs that are over, and of this one in a former incarnation of the job. dlr_state(5).
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_FORMER_RUNS_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_FORMER_RUNS_H
@@ -11,8 +11,8 @@
 
 #define DLR_SUP_STATE_MAX 65536 /* bytes of the file */
 
-/* The state in a run's directory. -ENOENT: there is none; -EBADMSG, -EPROTONOSUPPORT: it
- * is none, or another release's. *ret is the caller's. Blocking: file system.
+/* The state in a run's directory. -ENOENT: there is none; -EBADMSG, -EPROTONOSUPPORT:
+ * it is none, or another release's. *ret is the caller's. Blocking: file system.
  * Foreign bytes: fuzz target state.
  */
 int dlr_sup_former_read(const char *dir, json_t **ret, struct dlr_err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlrover-supervisor: one per run. Reads its words, opens what it needs, and then only turns
- * events into calls of the policy engine.
+/* dlrover-supervisor: one per run. Reads its words, opens what it needs, and then only
+ * turns events into calls of the policy engine.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
-#define STATE_FD                                                                       \
-    9 /* given by the keeper: memory file, eventfd of mpi_launcher/keeper/child_exits.h */
+/* Given by the keeper: memory file, eventfd of mpi_launcher/keeper/child_exits.h. */
+#define STATE_FD 9
 #define BELL_FD 10
 #define EXIT_REFUSED 2 /* bad words: nothing was started */
 #define SUSPECT_EXTRA                                                                  \
@@ -58,7 +58,7 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return dlr_sup_is_over(s) ? -1 : 0;
 }
 
-/* --- the start ------------------------------------------------------------------------------ */
+/* --- the start -------------------------------------------------------------------- */
 
 static void usage(FILE *out)
 {
@@ -128,7 +128,9 @@ static int open_control(struct dlr_sup *s, struct dlr_err *err)
                       dlr_sup_outbox_port(s->io));
 }
 
-/* The agents' connections, with none of them twice: a limit that is too low is told before anything is started. */
+/* The agents' connections, with none of them twice: a limit that is too low is told
+ * before anything is started.
+ */
 static int open_descriptors(struct dlr_sup *s, struct dlr_err *err)
 {
     return dlr_open_files_check(dlr_open_files_raise(), s->members->n, err);
@@ -250,7 +252,7 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
         "version", DLR_VERSION);
 }
 
-/* The agents of a supervisor that died go on; its workers do when all of it is in order. */
+/* The agents of a supervisor that died go on; its workers do when all is in order. */
 static void take_over(struct dlr_sup *s)
 {
     dlr_sup_steps_adopt(s->steps);

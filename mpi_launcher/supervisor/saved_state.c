@@ -204,7 +204,9 @@ static const struct part of_run[] = {
     {save_seats, load_seats},   {NULL, NULL},
 };
 
-/* What the keeper has beside it. The round comes last: it goes on if the others are there. */
+/* What the keeper has beside it. The round comes last: it goes on if the others are
+ * there.
+ */
 static const struct part of_supervisor[] = {
     {NULL, load_tries},
     {NULL, dlr_sup_load_end},
