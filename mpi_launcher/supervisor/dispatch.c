@@ -9,7 +9,6 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/nodes/auth_failures.h"
 #include "mpi_launcher/supervisor/nodes/hello.h"
@@ -46,7 +45,7 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
         dlr_msg_uint(msg, "bytes", ANY_SIZE, &bytes) < 0)
         return;
     dlr_sup_memory_ready(s->versions, node, msg);
-    dlr_sup_periodic_ready(s, node, msg);
+    dlr_sup_periodic_ready(s->disk, node, msg);
     dlr_sup_on_ready(s, node, rank, round, bytes);
 }
 

@@ -19,12 +19,16 @@ bool dlr_sup_engines_new(struct dlr_sup *s);
 int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err);
 void dlr_sup_engines_free(struct dlr_sup *s);
 
+/* tick.c: what is written or moved has ended, perhaps. */
+void dlr_sup_moves_check(struct dlr_sup *s);
+
 extern const struct dlr_sup_io_ops dlr_sup_io_ops;             /* tick.c */
 extern const struct dlr_sup_nodes_ops dlr_sup_nodes_ops;       /* dispatch.c */
 extern const struct dlr_sup_steps_ops dlr_sup_steps_ops;       /* dispatch_steps.c */
 extern const struct dlr_sup_planning_ops dlr_sup_planning_ops; /* dispatch_plans.c */
 extern const struct dlr_sup_versions_ops dlr_sup_versions_ops; /* dispatch_versions.c */
 extern const struct dlr_sup_rounds_ops dlr_sup_rounds_ops;     /* dispatch_rounds.c */
+extern const struct dlr_sup_disk_ops dlr_sup_disk_ops;         /* dispatch_disk.c */
 extern const struct dlr_policy_ops dlr_sup_policy_ops;         /* policy_ops.c */
 extern const struct dlr_sup_ending_ops dlr_sup_ending_ops;     /* dispatch_ending.c */
 

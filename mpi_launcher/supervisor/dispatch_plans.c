@@ -11,7 +11,7 @@ static void fill_want(void *arg, struct dlr_plan_want *ret)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_disk_files(s, ret);
+    dlr_sup_disk_want(s->disk, ret);
     ret->struck = s->struck;
     ret->nstruck = s->nstruck;
     ret->has_committed = dlr_sup_newest(s->versions, &ret->committed);
@@ -28,7 +28,7 @@ static bool refuse(struct dlr_sup *s, int rc, const struct dlr_plan *plan,
 
 static bool is_early(struct dlr_sup *s, const struct dlr_plan *plan)
 {
-    return dlr_sup_disk_wants(s, plan);
+    return dlr_sup_disk_wants(s->disk, plan);
 }
 
 static bool is_foreign(struct dlr_sup *s, const struct dlr_plan *plan)
@@ -121,7 +121,7 @@ static void put_keepers(void *arg, unsigned place, json_t *row)
 
 static void on_reported(void *arg, const struct dlr_plan_report *reports, unsigned n)
 {
-    dlr_sup_persist_reports(arg, reports, n);
+    dlr_sup_persist_reports(((struct dlr_sup *)arg)->disk, reports, n);
 }
 
 static bool restores(void *arg)

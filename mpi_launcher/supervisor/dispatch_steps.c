@@ -28,7 +28,7 @@ static void on_agents_gone(void *arg)
 
 static void on_drained(void *arg)
 {
-    dlr_sup_transfers_check(arg);
+    dlr_sup_moves_check(arg);
 }
 
 static void on_failed(void *arg, enum dlr_asking what, int code, const char *why)

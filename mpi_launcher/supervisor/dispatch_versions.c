@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of versions: who is told of it. */
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
@@ -13,7 +12,7 @@ static void on_committed(void *arg, struct dlr_version v)
 
 static void on_told(void *arg, struct dlr_version v)
 {
-    dlr_sup_periodic_commit(arg, v);
+    dlr_sup_periodic_commit(((struct dlr_sup *)arg)->disk, v);
 }
 
 static void on_changed(void *arg, bool lasting)
@@ -26,7 +25,7 @@ static void on_changed(void *arg, bool lasting)
 
 static bool is_writing(void *arg)
 {
-    return dlr_sup_periodic_writes(arg);
+    return dlr_sup_periodic_writes(((struct dlr_sup *)arg)->disk);
 }
 
 static uint32_t running_round(void *arg)

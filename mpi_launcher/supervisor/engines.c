@@ -54,12 +54,28 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                        .resume_round = &s->resume_round,
                                        .took_over = &s->took_over},
         &dlr_sup_versions_ops, s);
+    s->disk =
+        dlr_sup_disk_new(&(struct dlr_sup_disk_env){.io = s->io,
+                                                    .nodes = s->nodes,
+                                                    .planning = s->planning,
+                                                    .copies = s->copies,
+                                                    .whole = s,
+                                                    .versions = s->versions,
+                                                    .conf = &s->conf,
+                                                    .info = &s->info,
+                                                    .plan = s->plan,
+                                                    .sets = &s->sets,
+                                                    .slot_bytes = &s->slot_bytes,
+                                                    .ended_before = &s->ended_before,
+                                                    .took_over = &s->took_over},
+                         &dlr_sup_disk_ops, s);
     s->rounds = dlr_sup_rounds_new(
         &(struct dlr_sup_rounds_env){.io = s->io,
                                      .nodes = s->nodes,
                                      .steps = s->steps,
                                      .planning = s->planning,
                                      .versions = s->versions,
+                                     .disk = s->disk,
                                      .sup = s,
                                      .conf = &s->conf,
                                      .info = &s->info,
@@ -69,7 +85,7 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                      .took_over = &s->took_over,
                                      .state_fd = &s->state_fd},
         &dlr_sup_rounds_ops, s);
-    if (!s->copies || !s->versions || !s->rounds)
+    if (!s->copies || !s->versions || !s->disk || !s->rounds)
         return false;
     s->ending = dlr_sup_ending_new(
         &(struct dlr_sup_ending_env){.io = s->io,
@@ -95,6 +111,7 @@ int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
     dlr_sup_ending_open(s->ending, s->policy);
     rc = dlr_sup_versions_open(s->versions, s->policy, err);
     s->commit = dlr_sup_commit(s->versions);
+    dlr_sup_disk_open(s->disk, s->policy);
     return rc < 0 ? rc : dlr_sup_steps_open(s->steps, s->policy, err);
 }
 
@@ -103,6 +120,7 @@ void dlr_sup_engines_free(struct dlr_sup *s)
 {
     s->ending = dlr_sup_ending_free(s->ending);
     s->rounds = dlr_sup_rounds_free(s->rounds);
+    s->disk = dlr_sup_disk_free(s->disk);
     s->versions = dlr_sup_versions_free(s->versions);
     s->copies = dlr_sup_copies_free(s->copies);
     s->planning = dlr_sup_planning_free(s->planning);

@@ -53,6 +53,23 @@ static void stop_rendezvous(void *arg)
     dlr_sup_rendezvous_stop(((struct dlr_sup *)arg)->planning);
 }
 
+static void persist(void *arg)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_periodic_stop(s->disk);
+    dlr_sup_again_stop(s);
+    dlr_sup_tell_failure(s->rounds);
+    dlr_sup_tell_cleared(s->rounds);
+    s->phase_ms = dlr_sup_now();
+    dlr_sup_persist(s->disk);
+}
+
+static bool is_unwritten(void *arg)
+{
+    return dlr_sup_unwritten(((struct dlr_sup *)arg)->disk);
+}
+
 static void requeue(void *arg, const char *why)
 {
     dlr_sup_requeue(((struct dlr_sup *)arg)->ending, why);
@@ -87,10 +104,10 @@ const struct dlr_policy_ops dlr_sup_policy_ops = {
     .prepare = dlr_sup_prepare,
     .launch = launch,
     .end_round = end_round,
-    .persist = dlr_sup_persist,
+    .persist = persist,
     .requeue = requeue,
     .finish = finish,
     .wait_controller = wait_controller,
     .ask_fate = ask_fate,
-    .unwritten = dlr_sup_unwritten,
+    .unwritten = is_unwritten,
 };

@@ -6,7 +6,6 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/keeper/takeover_state.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/former_runs.h"
 #include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
@@ -56,6 +55,7 @@ static int load_file(struct dlr_sup *s, bool *ret_had, struct dlr_err *err)
 static void say_try(struct dlr_sup *s, bool had)
 {
     unsigned n = s->info.before.n, code;
+    struct dlr_version there;
 
     if (s->info.anew)
         dlr_sup_say(s->io,
@@ -64,11 +64,11 @@ static void say_try(struct dlr_sup *s, bool had)
     if (s->info.place != DLR_TRIES_NEXT)
         return;
     code = dlr_tries_code(&s->info.before, n - 1);
-    if (s->nfiles)
+    if (dlr_sup_disk_newest(s->disk, &there))
         dlr_sup_say(s->io,
                     "try %u of this srun, after one that ended with code %u: going on "
                     "from step %llu (with a --dlrover-name of its own it begins anew)",
-                    n + 1, code, (unsigned long long)s->files[0].copy.version.step);
+                    n + 1, code, (unsigned long long)there.step);
     else if (had)
         dlr_sup_say(
             s->io,
@@ -81,7 +81,7 @@ static void say_try(struct dlr_sup *s, bool had)
 static int load_disk(struct dlr_sup *s, struct dlr_err *err)
 {
     int limit_ms = !s->took_over ? START_MS : dlr_sup_file_hangs(s->io) ? 0 : LOOK_MS;
-    int rc = dlr_sup_disk_load(s, limit_ms, err);
+    int rc = dlr_sup_disk_load(s->disk, limit_ms, &s->resume_round, err);
 
     if (rc == 0 || !s->took_over)
         return rc;
@@ -129,6 +129,6 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
     if (rc == 0)
         say_try(s, had);
     if (rc == 0)
-        dlr_sup_periodic_start(s);
+        dlr_sup_periodic_start(s->disk);
     return rc;
 }

@@ -24,6 +24,7 @@
 #include "mpi_launcher/step_plan/step_plan.h"
 #include "mpi_launcher/supervisor/copies/bad_copies.h"
 #include "mpi_launcher/supervisor/copies/requests.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/ending/ending.h"
 #include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/io/outbox.h"
@@ -117,6 +118,7 @@ struct dlr_sup {
     struct dlr_policy *policy;
     struct dlr_sup_versions *versions;
     struct dlr_commit *commit; /* theirs */
+    struct dlr_sup_disk *disk;
 
     /* what the next plan must know */
     uint32_t turn;     /* of the round */
@@ -137,12 +139,6 @@ struct dlr_sup {
     unsigned nspared;
     unsigned copies_bad; /* that went bad in memory, as nodes have found */
     struct dlr_bad_copies bad_copies;
-    struct dlr_sup_disk *disk; /* disk/inventory.c: it is still being read; NULL: not */
-    struct dlr_plan_file *files;
-    unsigned nfiles;
-    bool unread_told; /* a manifest among them could not be read */
-    struct dlr_periodic
-        *periodic; /* disk/persist_periodic.c; NULL: nothing is written */
     char token[33];
 
     /* transfers of the preparation, or writes of a persist */
@@ -152,12 +148,7 @@ struct dlr_sup {
     struct dlr_sup_bring *brings; /* copies/fetch.c */
     unsigned brought;             /* in this round */
     bool bring_failed; /* a copy could not be brought: a version is not bad for that */
-    bool blind;        /* the plan is asked for without what the disk has */
-    bool awaits_disk;  /* the next rendezvous is held when that is known */
-    bool preparing, persisting, persist_done;
-    struct dlr_plan persist_plan;
-    struct dlr_persist_write persist_write; /* what its files are called */
-    struct dlr_aside *manifest;             /* what writes it */
+    bool preparing;
     int transfer_rc;
     char transfer_why[256];
 
@@ -198,52 +189,11 @@ bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
 void dlr_sup_transfers_lost(struct dlr_sup *s, unsigned node);
 struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *s, uint64_t id); /* NULL none */
 
-/* --- disk/persist_on_failure.c: state becomes files -------------------------------------- */
-/* Nodes that are left write theirs; the policy is told when a manifest names the files. */
-void dlr_sup_persist(void *arg);
-bool dlr_sup_unwritten(void *arg);
-/* They have told what they hold. */
-void dlr_sup_persist_reports(struct dlr_sup *s, const struct dlr_plan_report *reports,
-                             unsigned n);
-/* Has a rank's copy written to dir, where it is not in a file yet: with others of the node that holds it, whom
- * dlr_sup_write_nodes() asks; of parity it is made first.
- */
-void dlr_sup_write_rank(struct dlr_sup *s, const struct dlr_plan *plan, const char *dir,
-                        unsigned rank);
-void dlr_sup_write_nodes(struct dlr_sup *s);
-/* What was made of parity just now, once all is made: into one file with what its node has made beside. */
-void dlr_sup_write_rebuilt(struct dlr_sup *s, const struct dlr_transfer *made);
-void dlr_sup_write_made(struct dlr_sup *s); /* asks for these when it is */
-/* A write has ended with rc and what the node says of it: 0, -errno, or -EINPROGRESS when another one was asked for
- * instead, since all of the node's were too much for one file.
- */
-int dlr_sup_written(struct dlr_sup *s, struct dlr_transfer *t, int rc,
-                    const char *said);
-
 /* copies/scrub.c: memory of a copy that this node holds went bad. */
 void dlr_sup_on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg);
 /* A copy is there now: it may be one of those. holder: the node's number among the rank's holders. */
 void dlr_sup_scrub_copied(struct dlr_sup *s, unsigned node, unsigned rank, int holder,
                           struct dlr_version v);
-/* --- disk/inventory.c: versions that are there when a supervisor begins ---------------------- */
-/* Fills s->files, with what it finds within limit_ms. -ETIMEDOUT for a first supervisor; one that
- * took over gets them from a later tick.
- */
-int dlr_sup_disk_load(struct dlr_sup *s, int64_t limit_ms, struct dlr_err *err);
-/* Is a plan that begins anew of no use, since the disk had not been read when it was asked for? Then the
- * rendezvous is held again when that is known.
- */
-bool dlr_sup_disk_wants(struct dlr_sup *s, const struct dlr_plan *plan);
-/* A plan is asked for: what the disk has, as far as it is known. Borrowed. */
-void dlr_sup_disk_files(struct dlr_sup *s, struct dlr_plan_want *want);
-void dlr_sup_disk_tick(struct dlr_sup *s);
-/* A process apart gives a list of files as a memory file, the caller's, which becomes s->files (-1: none). */
-int dlr_sup_disk_give(const struct dlr_plan_file *files, unsigned n, int *ret_fd);
-void dlr_sup_disk_take(struct dlr_sup *s, int fd);
-/* After a write: what dlr_persist_save() says of a manifest there, "" nothing. Told once. */
-void dlr_sup_disk_unread(struct dlr_sup *s, const char *why);
-/* Where the run's written versions are. */
-int dlr_sup_persist_dir(const struct dlr_sup *s, char *buf, size_t size);
 
 /* --- copies/fetch.c: versions of another number of ranks --------------------------------- */
 bool dlr_sup_other_world(const struct dlr_sup *s);    /* such a one is to be restored */
@@ -334,10 +284,6 @@ void dlr_sup_again_copied(struct dlr_sup *s, unsigned node, unsigned rank,
                           struct dlr_version v);
 void dlr_sup_again_lost(struct dlr_sup *s, unsigned node);
 void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms);
-
-/* disk/manifest.c: every rank's slot is in its file, this makes them a checkpoint */
-void dlr_sup_write_manifest(
-    struct dlr_sup *s); /* the policy is told when it is there */
 
 /* copies/fallback_network.c: the network that a node's copies were to take leads nowhere; all take the one they have
  * in common

@@ -2,7 +2,6 @@
 /* What the reactor wakes us for: a message, or time that has passed. Who is asked in
  * each tick, and in which order.
  */
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/nodes/auth_failures.h"
 #include "mpi_launcher/supervisor/supervisor.h"
@@ -12,11 +11,17 @@ static void on_message(void *arg, const struct dlr_packet *packet)
     dlr_sup_hear(((struct dlr_sup *)arg)->nodes, packet);
 }
 
+void dlr_sup_moves_check(struct dlr_sup *s)
+{
+    if (!dlr_sup_persist_check(s->disk))
+        dlr_sup_transfers_check(s);
+}
+
 static bool on_taken(void *arg)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_transfers_check(s);
+    dlr_sup_moves_check(s);
     return !dlr_sup_is_over(s);
 }
 
@@ -54,12 +59,11 @@ static bool on_tick(void *arg)
     dlr_sup_restore_tick(s->rounds, now);
     dlr_sup_progress(s->rounds, now);
     dlr_sup_strangers(s->nodes, now);
-    dlr_sup_disk_tick(s);
-    dlr_sup_periodic_tick(s);
+    dlr_sup_disk_tick(s->disk);
     dlr_sup_rendezvous_tick(s->planning, now);
     dlr_sup_again_tick(s, now);
     dlr_sup_ranks_tick(s->rounds, now);
-    dlr_sup_transfers_check(s);
+    dlr_sup_moves_check(s);
     return true;
 }
 

@@ -14,7 +14,6 @@
 #include "common/base/file.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 static struct dlr_plan_struck *strike(struct dlr_sup *s, const char *where, int rank,
@@ -172,7 +171,7 @@ static void end_transfer(struct dlr_sup *s, struct dlr_transfer *t, int rc,
         return;
     t->ended = true;
     if (rc == 0 && t->rebuild && t->path[0]) {
-        dlr_sup_write_rebuilt(s, t);
+        dlr_sup_write_rebuilt(s->disk, t);
         return;
     }
     if (rc == 0) {
@@ -213,8 +212,8 @@ static void transfer_done(void *arg, unsigned node, uint64_t id, int rc,
 
     if (!t || (node != t->from && node != t->to))
         return;
-    if (s->persisting && t->path[0] && !t->rebuild)
-        rc = dlr_sup_written(s, t, rc, why);
+    if (dlr_sup_is_persisting(s->disk) && t->path[0] && !t->rebuild)
+        rc = dlr_sup_written(s->disk, t, rc, why);
     if (rc != -EINPROGRESS)
         end_transfer(s, t, dlr_sup_copy_rc(rc), why);
 }
@@ -238,7 +237,8 @@ bool dlr_sup_transfers_full(struct dlr_sup *s, unsigned node, unsigned rank,
 {
     bool needed = false;
 
-    for (unsigned i = 0; (s->preparing || s->persisting) && i < s->ntransfers; i++) {
+    for (unsigned i = 0;
+         (s->preparing || dlr_sup_is_persisting(s->disk)) && i < s->ntransfers; i++) {
         struct dlr_transfer *t = &s->transfers[i];
 
         if (!awaits_slots(t, node, rank))
@@ -348,7 +348,8 @@ void dlr_sup_on_ready(struct dlr_sup *s, unsigned node, unsigned rank, uint32_t 
 
     if (round != dlr_policy_round(s->policy))
         return;
-    for (unsigned i = 0; (s->preparing || s->persisting) && i < s->ntransfers; i++) {
+    for (unsigned i = 0;
+         (s->preparing || dlr_sup_is_persisting(s->disk)) && i < s->ntransfers; i++) {
         struct dlr_transfer *t = &s->transfers[i];
 
         if (awaits_slots(t, node, rank))
@@ -385,19 +386,16 @@ static void prepared(struct dlr_sup *s)
 
 void dlr_sup_transfers_check(struct dlr_sup *s)
 {
-    if (s->persist_done) {
-        s->persist_done = false;
-        dlr_policy_persisted(s->policy, dlr_sup_now());
-        return;
-    }
-    if (!s->preparing && !s->persisting)
+    bool persisting = dlr_sup_is_persisting(s->disk);
+
+    if (!s->preparing && !persisting)
         return;
     if (s->preparing && dlr_policy_phase(s->policy) != DLR_PHASE_PREPARE) {
         s->preparing = false; /* a node died: the next plan moves what it needs */
         return;
     }
-    if (s->persisting)
-        dlr_sup_write_made(s);
+    if (persisting)
+        dlr_sup_write_made(s->disk);
     for (unsigned i = 0; i < s->ntransfers; i++)
         if (!s->transfers[i].ended)
             return;
@@ -406,6 +404,5 @@ void dlr_sup_transfers_check(struct dlr_sup *s)
             prepared(s);
         return;
     }
-    s->persisting = false; /* every rank's slot is in its file */
-    dlr_sup_write_manifest(s);
+    dlr_sup_write_manifest(s->disk);
 }

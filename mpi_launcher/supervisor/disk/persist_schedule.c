@@ -9,61 +9,67 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "mpi_launcher/supervisor/io/state_files.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/supervisor.h" /* copies, until they are in their engine */
 
 #define AGAIN_S 60  /* from what was not written to the next try, and at least */
 #define AGAIN_OF 10 /* times what a write takes */
 #define TRIES 2     /* of auto, before a directory is taken for no place */
 #define GB 1e9
 
-static bool is_auto(const struct dlr_sup *s)
+static bool is_auto(const struct dlr_sup_disk *disk)
 {
-    return s->conf.persist_every.ms == DLR_EVERY_AUTO;
+    return disk->env.conf->persist_every.ms == DLR_EVERY_AUTO;
 }
 
-void dlr_sup_due_start(const struct dlr_sup *s, struct dlr_sup_due *d)
+void dlr_sup_due_start(const struct dlr_sup_disk *disk, struct dlr_sup_due *d)
 {
     d->last_ms = dlr_sup_now();
-    if (s->nfiles)
-        d->last = s->files[0].copy.version;
+    if (disk->nfiles)
+        d->last = disk->files[0].copy.version;
 }
 
 /* Nodes that lose or keep a snapshot together. */
-static unsigned set_size(const struct dlr_sup *s, unsigned covered)
+static unsigned set_size(const struct dlr_sup_disk *disk, unsigned covered)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX], most = 1;
 
-    for (unsigned r = 0; s->sets.rows > 0 && r < s->sets.world; r++) {
-        unsigned n = dlr_sets_group(&s->sets, r, ranks);
+    for (unsigned r = 0; disk->env.sets->rows > 0 && r < disk->env.sets->world; r++) {
+        unsigned n = dlr_sets_group(disk->env.sets, r, ranks);
 
         most = n > most ? n : most;
     }
     return most + covered;
 }
 
-bool dlr_sup_due_next(const struct dlr_sup *s, const struct dlr_sup_due *d,
+bool dlr_sup_due_next(const struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
                       struct dlr_cadence_risk *ret_risk,
                       struct dlr_cadence_persist *ret)
 {
-    unsigned covered = dlr_sup_copies(s);
+    unsigned covered = dlr_sup_copies(disk->env.whole);
 
-    *ret_risk = (struct dlr_cadence_risk){.nodes = s->plan->nplaces,
-                                          .covered = covered,
-                                          .set = set_size(s, covered),
-                                          .write_s = d->write_s,
-                                          .lost = dlr_sup_losses_nodes(s->nodes),
-                                          .node_hours = dlr_sup_losses_hours(s->nodes)};
-    if (is_auto(s))
+    *ret_risk =
+        (struct dlr_cadence_risk){.nodes = disk->env.plan->nplaces,
+                                  .covered = covered,
+                                  .set = set_size(disk, covered),
+                                  .write_s = d->write_s,
+                                  .lost = dlr_sup_losses_nodes(disk->env.nodes),
+                                  .node_hours = dlr_sup_losses_hours(disk->env.nodes)};
+    if (is_auto(disk))
         dlr_cadence_persist(ret_risk, ret);
-    return is_auto(s);
+    return is_auto(disk);
 }
 
-static bool has_passed(const struct dlr_sup *s, const struct dlr_sup_due *d,
+static bool has_passed(const struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
                        int64_t since_ms)
 {
     struct dlr_cadence_persist next;
     struct dlr_cadence_risk risk;
 
-    dlr_sup_due_next(s, d, &risk, &next);
+    dlr_sup_due_next(disk, d, &risk, &next);
     return (double)since_ms >= 1e3 * next.every_s;
 }
 
@@ -83,16 +89,16 @@ void dlr_sup_due_again(struct dlr_sup_due *d)
         dlr_sup_now() + (int64_t)(1e3 * (wait_s > AGAIN_S ? wait_s : AGAIN_S));
 }
 
-bool dlr_sup_due(struct dlr_sup *s, const struct dlr_sup_due *d, struct dlr_version v,
-                 bool busy)
+bool dlr_sup_due(struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
+                 struct dlr_version v, bool busy)
 {
-    const struct dlr_every_conf *every = &s->conf.persist_every;
+    const struct dlr_every_conf *every = &disk->env.conf->persist_every;
     int64_t since_ms = dlr_sup_now() - d->last_ms;
 
     if (d->again_ms && dlr_sup_now() >= d->again_ms)
         return !d->off && !busy;
-    if (is_auto(s))
-        return !d->off && !busy && has_passed(s, d, since_ms);
+    if (is_auto(disk))
+        return !d->off && !busy && has_passed(disk, d, since_ms);
     if (every->ms)
         return since_ms >= (int64_t)every->ms;
     return v.step / every->steps != d->last.step / every->steps;
@@ -100,26 +106,27 @@ bool dlr_sup_due(struct dlr_sup *s, const struct dlr_sup_due *d, struct dlr_vers
 
 /* --- a default that cannot be had ----------------------------------------------------------- */
 
-static void leave_it(struct dlr_sup *s, struct dlr_sup_due *d, const char *why)
+static void leave_it(struct dlr_sup_disk *disk, struct dlr_sup_due *d, const char *why)
 {
     d->off = true;
     dlr_sup_say(
-        s->io,
+        disk->env.io,
         "no checkpoint is written to the disk (--dlrover-persist=auto): "
         "%s; it takes a --dlrover-state-dir that all nodes share, off ends this "
         "line",
         why);
 }
 
-bool dlr_sup_due_quiet(const struct dlr_sup *s, const struct dlr_sup_due *d)
+bool dlr_sup_due_quiet(const struct dlr_sup_disk *disk, const struct dlr_sup_due *d)
 {
-    return is_auto(s) && d->write_s == 0;
+    return is_auto(disk) && d->write_s == 0;
 }
 
-void dlr_sup_due_failed(struct dlr_sup *s, struct dlr_sup_due *d, const char *why)
+void dlr_sup_due_failed(struct dlr_sup_disk *disk, struct dlr_sup_due *d,
+                        const char *why)
 {
-    if (dlr_sup_due_quiet(s, d) && ++d->failed >= TRIES)
-        leave_it(s, d, why);
+    if (dlr_sup_due_quiet(disk, d) && ++d->failed >= TRIES)
+        leave_it(disk, d, why);
 }
 
 /* Makes the directory path; at: bytes that will lie there. A file system in memory would take from
@@ -140,30 +147,31 @@ static int look(void *arg, int *none)
     return (double)fs.f_bavail * (double)fs.f_bsize < (double)f->at ? -ENOSPC : 0;
 }
 
-static int ask(struct dlr_sup *s, const char *dir, double bytes)
+static int ask(struct dlr_sup_disk *disk, const char *dir, double bytes)
 {
     DLR_CLEANUP(dlr_sup_file_done)
     struct dlr_sup_file *f = dlr_sup_file_new(dir, NULL);
 
     if (f)
         f->at = bytes < (double)INT64_MAX ? (off_t)bytes : INT64_MAX;
-    return dlr_sup_file_call(s->io, look, &f);
+    return dlr_sup_file_call(disk->env.io, look, &f);
 }
 
-int dlr_sup_due_place(struct dlr_sup *s, struct dlr_sup_due *d, char *ret_why,
+int dlr_sup_due_place(struct dlr_sup_disk *disk, struct dlr_sup_due *d, char *ret_why,
                       size_t size)
 {
-    unsigned versions = 1 + (s->conf.persist_keep ? s->conf.persist_keep : 1);
+    unsigned versions =
+        1 + (disk->env.conf->persist_keep ? disk->env.conf->persist_keep : 1);
     char dir[DLR_RUN_PATH + 32];
     double bytes = 0;
     int rc;
 
-    if (!is_auto(s) || d->is_place)
+    if (!is_auto(disk) || d->is_place)
         return 0;
-    for (unsigned r = 0; r < s->plan->world; r++)
-        bytes += (double)s->slot_bytes[r] * versions;
-    dlr_sup_persist_dir(s, dir, sizeof(dir));
-    rc = ask(s, dir, bytes);
+    for (unsigned r = 0; r < disk->env.plan->world; r++)
+        bytes += (double)(*disk->env.slot_bytes)[r] * versions;
+    dlr_sup_persist_dir(disk, dir, sizeof(dir));
+    rc = ask(disk, dir, bytes);
     d->is_place = rc == 0;
     if (rc == -ETIMEDOUT || rc == -EBUSY || rc == -ENOMEM)
         return -EAGAIN;
@@ -176,6 +184,6 @@ int dlr_sup_due_place(struct dlr_sup *s, struct dlr_sup_due *d, char *ret_why,
     else if (rc < 0)
         dlr_format(ret_why, size, "cannot write into '%.300s': %s", dir, strerror(-rc));
     if (rc < 0)
-        leave_it(s, d, ret_why);
+        leave_it(disk, d, ret_why);
     return rc;
 }

@@ -12,7 +12,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/plan/rank_map.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
@@ -233,7 +233,7 @@ static int turn(struct dlr_sup_rounds *rounds, const unsigned *nodes, unsigned w
     if (rc < 0)
         return rc;
     same = is_same(rounds, tasks, ranks, world);
-    dlr_sup_periodic_turn(rounds->env.sup); /* by the places as they were */
+    dlr_sup_periodic_turn(rounds->env.disk); /* by the places as they were */
     dlr_sup_versions_stop(rounds->env.versions, "the ranks are known anew");
     rc = keep_sources(rounds, same);
     if (rc == 0 && !same)

@@ -17,6 +17,7 @@
 #include "mpi_launcher/supervisor/versions/versions.h"
 
 struct dlr_sup;
+struct dlr_sup_disk;
 struct dlr_sup_rounds; /* opaque */
 
 /* What it uses, and what it only reads; all of it must live as long, and may be filled
@@ -28,6 +29,7 @@ struct dlr_sup_rounds_env {
     struct dlr_sup_steps *steps;
     struct dlr_sup_planning *planning;
     struct dlr_sup_versions *versions;
+    struct dlr_sup_disk *disk;
     struct dlr_sup *sup; /* for calls into engines that are not apart yet */
     const struct dlr_jobconf *conf;
     const struct dlr_runinfo *info;

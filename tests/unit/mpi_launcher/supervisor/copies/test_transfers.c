@@ -14,7 +14,6 @@
 
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/copies_rig.h"
 
@@ -143,18 +142,22 @@ void dlr_sup_rebuild_lost(struct dlr_sup *sup)
 void dlr_sup_rebuild_known(struct dlr_sup *sup)
 {
 }
-int dlr_sup_written(struct dlr_sup *sup, struct dlr_transfer *t, int rc,
+int dlr_sup_written(struct dlr_sup_disk *disk, struct dlr_transfer *t, int rc,
                     const char *said)
 {
     return rc;
 }
-void dlr_sup_write_made(struct dlr_sup *sup)
+bool dlr_sup_is_persisting(const struct dlr_sup_disk *disk)
+{
+    return false;
+}
+void dlr_sup_write_made(struct dlr_sup_disk *disk)
 {
 }
-void dlr_sup_write_rebuilt(struct dlr_sup *sup, const struct dlr_transfer *made)
+void dlr_sup_write_rebuilt(struct dlr_sup_disk *disk, const struct dlr_transfer *made)
 {
 }
-void dlr_sup_write_manifest(struct dlr_sup *sup)
+void dlr_sup_write_manifest(struct dlr_sup_disk *disk)
 {
 }
 

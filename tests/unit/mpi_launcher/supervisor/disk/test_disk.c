@@ -21,18 +21,26 @@
 #include "ckpt/manifest/manifest.h"
 #include "common/base/clock.h"
 #include "common/base/str.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/disk/disk_state.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 
 #define LONG_MS 30000
 #define SHORT_MS 20
 
-static struct dlr_sup s;
+static struct dlr_sup_io *io;
+static struct dlr_sup_disk *s;
+static struct dlr_jobconf conf;
+static struct dlr_runinfo info;
+static bool ended_before, took_over;
+static uint32_t resume_round;
 static char said[512];
 static char
     gate[64]; /* the first directory that is read waits for its other end; "" not */
 static const char *const own = "/state/job-7/lm/persist", *const other =
                                                               "/state/job-5/lm/persist";
 static const char *there; /* the directory that has a version */
+static bool started;      /* the process that others are forked by */
 
 int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files, unsigned *ret_n,
                      struct dlr_err *err)
@@ -49,7 +57,7 @@ int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files, unsigned
     return 0;
 }
 
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_sup_say(struct dlr_sup_io *none, const char *fmt, ...)
 {
     va_list ap;
 
@@ -60,14 +68,29 @@ void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 
 static unsigned replans, holds;
 
-void dlr_policy_replan(struct dlr_policy *p, int64_t now_ms)
+static void on_known(void *arg)
 {
     replans++;
 }
 
-void dlr_policy_hold(struct dlr_policy *p, int64_t now_ms, int64_t limit_ms)
+static void on_awaited(void *arg, int64_t limit_ms)
 {
     holds++;
+}
+
+static const struct dlr_sup_disk_ops ops = {.known = on_known, .awaited = on_awaited};
+
+void dlr_sup_periodic_tick(struct dlr_sup_disk *disk)
+{
+}
+
+void dlr_sup_periodic_free(struct dlr_sup_disk *disk)
+{
+}
+
+const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes)
+{
+    return NULL;
 }
 
 int64_t dlr_sup_now(void)
@@ -78,11 +101,21 @@ int64_t dlr_sup_now(void)
 static int setup(void **state)
 {
     replans = holds = 0;
-    memset(&s, 0, sizeof(s));
-    dlr_format(s.info.job_dir, sizeof(s.info.job_dir), "/state/job-7");
-    dlr_format(s.info.dir, sizeof(s.info.dir), "/state/job-7/lm");
-    dlr_format(s.info.name, sizeof(s.info.name), "lm");
-    s.resume_round = 3;
+    memset(&conf, 0, sizeof(conf));
+    memset(&info, 0, sizeof(info));
+    dlr_format(info.job_dir, sizeof(info.job_dir), "/state/job-7");
+    dlr_format(info.dir, sizeof(info.dir), "/state/job-7/lm");
+    dlr_format(info.name, sizeof(info.name), "lm");
+    ended_before = took_over = false;
+    resume_round = 3;
+    io = dlr_sup_io_new(NULL, NULL);
+    s = dlr_sup_disk_new(&(struct dlr_sup_disk_env){.io = io,
+                                                    .conf = &conf,
+                                                    .info = &info,
+                                                    .ended_before = &ended_before,
+                                                    .took_over = &took_over},
+                         &ops, NULL);
+    assert_non_null(s);
     said[0] = '\0';
     there = "";
     return 0;
@@ -90,8 +123,9 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    free(s.files);
-    dlr_sup_io_free(s.io);
+    s = dlr_sup_disk_free(s);
+    io = dlr_sup_io_free(io);
+    started = false;
     if (gate[0])
         unlink(gate);
     gate[0] = '\0';
@@ -112,24 +146,31 @@ static void answer(void)
 /* What is there is as it will be. */
 static int load(int64_t limit_ms, struct dlr_err *err)
 {
-    if (!s.io) {
-        s.io = dlr_sup_io_new(NULL, NULL);
-        assert_int_equal(dlr_sup_apart_start(s.io, err), 0);
-    }
-    return dlr_sup_disk_load(&s, limit_ms, err);
+    if (!started)
+        assert_int_equal(dlr_sup_apart_start(io, err), 0);
+    started = true;
+    return dlr_sup_disk_load(s, limit_ms, &resume_round, err);
+}
+
+/* Another process, which has another directory. */
+static void restart(void)
+{
+    io = dlr_sup_io_free(io);
+    s->env.io = io = dlr_sup_io_new(NULL, NULL);
+    started = false;
 }
 
 static void await_disk(void)
 {
-    for (int64_t end = dlr_now_ms() + LONG_MS; s.disk && dlr_now_ms() < end;
+    for (int64_t end = dlr_now_ms() + LONG_MS; s->look && dlr_now_ms() < end;
          poll(NULL, 0, 1))
-        dlr_sup_disk_tick(&s);
-    assert_null(s.disk);
+        dlr_sup_inventory_tick(s);
+    assert_null(s->look);
 }
 
 static void from_job_5(void)
 {
-    dlr_format(s.conf.restore_from, sizeof(s.conf.restore_from), "5");
+    dlr_format(conf.restore_from, sizeof(conf.restore_from), "5");
 }
 
 static void its_own_versions_come_first(void **state)
@@ -139,9 +180,9 @@ static void its_own_versions_come_first(void **state)
     from_job_5();
     there = own;
     assert_int_equal(load(LONG_MS, &err), 0);
-    assert_int_equal(s.nfiles, 1);
-    assert_int_equal(s.resume_round, 3);
-    assert_null(s.disk);
+    assert_int_equal(s->nfiles, 1);
+    assert_int_equal(resume_round, 3);
+    assert_null(s->look);
 }
 
 static void rounds_are_numbered_after_those_of_another_jobs_version(void **state)
@@ -151,8 +192,8 @@ static void rounds_are_numbered_after_those_of_another_jobs_version(void **state
     from_job_5();
     there = other;
     assert_int_equal(load(LONG_MS, &err), 0);
-    assert_int_equal(s.nfiles, 1);
-    assert_int_equal(s.resume_round, 7);
+    assert_int_equal(s->nfiles, 1);
+    assert_int_equal(resume_round, 7);
 }
 
 static void nothing_of_its_own_is_no_error_nothing_of_the_other_is(void **state)
@@ -160,7 +201,7 @@ static void nothing_of_its_own_is_no_error_nothing_of_the_other_is(void **state)
     struct dlr_err err;
 
     assert_int_equal(load(LONG_MS, &err), 0);
-    assert_int_equal(s.nfiles, 0);
+    assert_int_equal(s->nfiles, 0);
     assert_string_equal(said, "");
     from_job_5();
     assert_int_equal(load(LONG_MS, &err), -ENOENT);
@@ -168,7 +209,7 @@ static void nothing_of_its_own_is_no_error_nothing_of_the_other_is(void **state)
                         "cannot restore from '5': nothing in '/state/job-5/lm/persist' "
                         "(--dlrover-restore-from takes a job that ran under the same "
                         "--dlrover-name, or a directory)");
-    s.took_over = true; /* its run goes on */
+    took_over = true; /* its run goes on */
     assert_int_equal(load(LONG_MS, &err), 0);
 }
 
@@ -189,16 +230,16 @@ static void one_that_takes_over_goes_on_and_is_given_them_later(void **state)
 {
     struct dlr_err err;
 
-    s.took_over = true;
+    took_over = true;
     there = own;
     hang();
     assert_int_equal(load(SHORT_MS, &err), 0);
     assert_non_null(strstr(said, "does not answer: going on"));
-    dlr_sup_disk_tick(&s);
-    assert_int_equal(s.nfiles, 0);
+    dlr_sup_inventory_tick(s);
+    assert_int_equal(s->nfiles, 0);
     answer();
     await_disk();
-    assert_int_equal(s.nfiles, 1);
+    assert_int_equal(s->nfiles, 1);
 }
 
 /* Node and partner have died while nobody had read the disk yet. */
@@ -207,23 +248,23 @@ static void a_plan_that_begins_anew_waits_for_the_disk(void **state)
     struct dlr_plan plan = {.world = 4};
     struct dlr_err err;
 
-    s.took_over = true;
+    took_over = true;
     there = own;
     hang();
     assert_int_equal(load(SHORT_MS, &err), 0);
-    s.blind = true; /* it was asked for so */
+    s->blind = true; /* it was asked for so */
     plan.restore = true;
-    assert_false(dlr_sup_disk_wants(&s, &plan));
+    assert_false(dlr_sup_disk_wants(s, &plan));
     plan.restore = false;
-    assert_true(dlr_sup_disk_wants(&s, &plan));
-    dlr_sup_disk_tick(&s);
+    assert_true(dlr_sup_disk_wants(s, &plan));
+    dlr_sup_inventory_tick(s);
     assert_int_equal(holds, 1);
     assert_int_equal(replans, 0);
     answer();
     await_disk();
     assert_int_equal(replans, 1);
-    s.blind = false;
-    assert_false(dlr_sup_disk_wants(&s, &plan)); /* this one knew it */
+    s->blind = false;
+    assert_false(dlr_sup_disk_wants(s, &plan)); /* this one knew it */
 }
 
 static void a_plan_made_while_the_disk_was_read_is_made_again(void **state)
@@ -231,14 +272,14 @@ static void a_plan_made_while_the_disk_was_read_is_made_again(void **state)
     struct dlr_plan plan = {.world = 4};
     struct dlr_err err;
 
-    s.took_over = true;
-    s.blind = true;
+    took_over = true;
+    s->blind = true;
     assert_int_equal(load(LONG_MS, &err), 0);
-    assert_false(dlr_sup_disk_wants(&s, &plan)); /* nothing is there */
+    assert_false(dlr_sup_disk_wants(s, &plan)); /* nothing is there */
     there = own;
-    s.io = dlr_sup_io_free(s.io);
+    restart();
     assert_int_equal(load(LONG_MS, &err), 0);
-    assert_true(dlr_sup_disk_wants(&s, &plan));
+    assert_true(dlr_sup_disk_wants(s, &plan));
     assert_int_equal(holds, 0);
     assert_int_equal(replans, 1);
 }

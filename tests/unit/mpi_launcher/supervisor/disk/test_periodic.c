@@ -20,7 +20,7 @@
 #include "ckpt/manifest/manifest.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/disk/disk_state.h"
 #include "tests/support/copies_rig.h"
 
 #define WORLD 3
@@ -28,7 +28,10 @@
 #define SLICE "4096 100 8192 0000abcd"
 
 static struct dlr_plan plan;
-static struct dlr_sup s = {.plan = &plan};
+static struct dlr_sup whole; /* its copies */
+static struct dlr_sup_disk *s;
+static struct dlr_jobconf conf;
+static struct dlr_runinfo info;
 static struct dlr_members table;
 static unsigned nlost;
 static unsigned copies;
@@ -70,15 +73,13 @@ void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
     va_end(ap);
     nsaid++;
 }
-/* of mpi_launcher/supervisor/disk/inventory.c, for a supervisor that takes over */
-void dlr_policy_replan(struct dlr_policy *p, int64_t now_ms)
+const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes)
 {
-    fail();
+    return &table;
 }
 
-void dlr_policy_hold(struct dlr_policy *p, int64_t now_ms, int64_t limit_ms)
+void dlr_plan_done(struct dlr_plan *p)
 {
-    fail();
 }
 
 static void note_asked(unsigned node, unsigned rank, uint64_t id, const json_t *msg)
@@ -305,27 +306,40 @@ static struct dlr_plan_place places[] = {{.from = 0, .tasks = 2},
                                          {.from = 2, .tasks = 1}};
 static unsigned ranks[] = {0, 2, 1};
 
+static void new_disk(void)
+{
+    s = dlr_sup_disk_new(&(struct dlr_sup_disk_env){.copies = whole.copies,
+                                                    .whole = &whole,
+                                                    .conf = &conf,
+                                                    .info = &info,
+                                                    .plan = &plan,
+                                                    .sets = &whole.sets,
+                                                    .slot_bytes = &whole.slot_bytes},
+                         NULL, NULL);
+    assert_non_null(s);
+    dlr_sup_periodic_start(s);
+}
+
 static int begin_all(void **state)
 {
-    s.conf.checkpoint = true;
-    s.conf.persist_every.steps = 1;
-    copies_rig(&s);
-    s.members = &table;
+    conf.checkpoint = true;
+    conf.persist_every.steps = 1;
+    copies_rig(&whole);
     table.list = calloc(NODES, sizeof(*table.list));
     table.n = NODES;
     plan.world = WORLD;
     plan.nplaces = 2;
     plan.places = places;
     plan.ranks = ranks;
-    dlr_sup_periodic_start(&s);
+    new_disk();
     return 0;
 }
 
 static int end_all(void **state)
 {
     free(table.list);
-    free(s.files);
-    dlr_sup_copies_free(s.copies);
+    dlr_sup_disk_free(s);
+    dlr_sup_copies_free(whole.copies);
     return 0;
 }
 
@@ -334,7 +348,7 @@ static void answer(unsigned node, uint64_t id, int rc, const char *text)
     json_t *msg =
         json_pack("{s:I,s:i,s:s}", "id", (json_int_t)id, "rc", -rc, "why", text);
 
-    dlr_sup_on_done(s.copies, node, msg);
+    dlr_sup_on_done(whole.copies, node, msg);
     json_decref(msg);
 }
 
@@ -355,11 +369,11 @@ static int begin_open(void **state)
         table.list[i].here = true;
     }
     copies = 1;
-    s.sets.rows = 0;
+    whole.sets.rows = 0;
     nasked = saved = forgot = 0;
     load_rc = 0;
     why[0] = '\0';
-    dlr_sup_periodic_commit(&s, (struct dlr_version){1, ++step});
+    dlr_sup_periodic_commit(s, (struct dlr_version){1, ++step});
     assert_int_equal(nasked, WORLD);
     assert_int_equal(older.step, step); /* a node has one slot for both */
     assert_int_equal(asked[0].node, 0);
@@ -379,13 +393,13 @@ static int begin(void **state)
 /* The version came to its end; the next one may be written. */
 static void assert_end(unsigned written, const char *because)
 {
-    dlr_sup_periodic_tick(&s);
+    dlr_sup_periodic_tick(s);
     assert_string_equal(why, because);
     assert_int_equal(saved, written);
     assert_int_equal(forgot, !written);
-    assert_int_equal(s.nfiles, written || s.nfiles ? kept : 0);
+    assert_int_equal(s->nfiles, written || s->nfiles ? kept : 0);
     answer(0, asked[0].id, 0, SLICE); /* nobody waits for it */
-    dlr_sup_periodic_tick(&s);
+    dlr_sup_periodic_tick(s);
     assert_int_equal(saved, written);
     assert_int_equal(forgot, !written);
 }
@@ -512,7 +526,7 @@ static void an_unreadable_directory_is_known_as_it_was(void **state)
         done(0, 2, 0, "");
         done(1, 1, 0, "");
         assert_end(1, "");
-        assert_int_equal(s.nfiles, kept);
+        assert_int_equal(s->nfiles, kept);
     }
 }
 
@@ -603,7 +617,7 @@ static void nobody_is_asked_where_none_could_write_it(void **state)
         if (i > 0)
             begin(state);
         copies = rows[i].copies;
-        s.sets.rows = rows[i].rows;
+        whole.sets.rows = rows[i].rows;
         table.list[1].here = !rows[i].away;
         done(0, 0, rows[i].rc, "no");
         done(1, 1, 0, "");
@@ -618,15 +632,11 @@ static void nobody_is_asked_where_none_could_write_it(void **state)
 static int begin_default(void **state)
 {
     static uint64_t slot_bytes[WORLD] = {1000, 1000, 1000};
-    static struct dlr_periodic *former[64]; /* a supervisor ends with its process */
-    static unsigned n;
 
-    assert_true(n < sizeof(former) / sizeof(*former));
-    former[n++] = s.periodic;
-    s.periodic = NULL;
-    dlr_jobconf_init(&s.conf);
-    dlr_format(s.info.dir, sizeof(s.info.dir), "/s");
-    s.slot_bytes = slot_bytes;
+    dlr_sup_disk_free(s);
+    dlr_jobconf_init(&conf);
+    dlr_format(info.dir, sizeof(info.dir), "/s");
+    whole.slot_bytes = slot_bytes;
     clock_ms = 1000;
     nlost = 3;
     memset(&disk, 0, sizeof(disk));
@@ -634,8 +644,8 @@ static int begin_default(void **state)
     disk.fs.f_bavail = 9000; /* 3 ranks in two versions and a third */
     nasked = saved = forgot = nsaid = 0;
     why[0] = said[0] = '\0';
-    dlr_sup_periodic_start(&s);
-    assert_non_null(s.periodic);
+    new_disk();
+    assert_non_null(s->periodic);
     return 0;
 }
 
@@ -643,14 +653,14 @@ static void commit_at(int64_t at_ms)
 {
     clock_ms = at_ms;
     nasked = saved = forgot = 0;
-    dlr_sup_periodic_commit(&s, (struct dlr_version){1, ++step});
+    dlr_sup_periodic_commit(s, (struct dlr_version){1, ++step});
 }
 
 static void all_done(int rc, const char *text)
 {
     for (unsigned i = 0, n = nasked; i < n; i++)
         done(asked[i].node, asked[i].rank, rc, text);
-    dlr_sup_periodic_tick(&s);
+    dlr_sup_periodic_tick(s);
 }
 
 static void without_a_word_what_is_worth_it_is_written(void **state)
@@ -742,7 +752,7 @@ static void who_has_no_slot_for_it_is_told_when_it_matters(void **state)
 {
     json_t *msg = json_pack("{s:b}", "tight", 1);
 
-    dlr_sup_periodic_ready(&s, 2, msg);
+    dlr_sup_periodic_ready(s, 2, msg);
     json_decref(msg);
     assert_int_equal(nsaid, 0);
     commit_at(61000);

@@ -15,13 +15,15 @@
 #include "ckpt/manifest/manifest.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
+#include "mpi_launcher/supervisor/disk/disk_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 #define WORLD 6
 #define DIR "/run/persist"
 
-static struct dlr_sup s;
+static struct dlr_sup whole; /* its transfers */
+static struct dlr_sup_disk *s;
+static struct dlr_runinfo info = {.dir = "/run"};
 static struct dlr_members table;
 static struct dlr_transfer room[32]; /* so that pointers into it last */
 static struct dlr_plan plan;
@@ -96,9 +98,9 @@ int dlr_members_find(const struct dlr_members *m, const char *name)
 {
     return name[1] - '0';
 }
-int dlr_sup_persist_dir(const struct dlr_sup *sup, char *buf, size_t size)
+const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes)
 {
-    return dlr_format(buf, size, DIR);
+    return &table;
 }
 int dlr_sup_file_mkdirs(void *arg, int *fd)
 {
@@ -147,19 +149,13 @@ void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 void dlr_sup_gather(struct dlr_sup_planning *planning)
 {
 }
-void dlr_sup_periodic_stop(struct dlr_sup *sup)
+void dlr_sup_periodic_tick(struct dlr_sup_disk *disk)
+{
+}
+void dlr_sup_periodic_free(struct dlr_sup_disk *disk)
 {
 }
 void dlr_sup_transfers_clear(struct dlr_sup *sup)
-{
-}
-void dlr_sup_again_stop(struct dlr_sup *sup)
-{
-}
-void dlr_sup_tell_failure(struct dlr_sup_rounds *who)
-{
-}
-void dlr_sup_tell_cleared(struct dlr_sup_rounds *who)
 {
 }
 
@@ -171,19 +167,27 @@ static int begin(void **state)
     static struct dlr_plan_source sources[WORLD];
     static char holder[] = "n0";
 
-    memset(&s, 0, sizeof(s));
-    s.transfers = room;
-    s.members = &table;
+    memset(&whole, 0, sizeof(whole));
+    whole.transfers = room;
     table.n = 3;
-    s.persist_write = (struct dlr_persist_write){{1, 7}, 9};
+    s = dlr_sup_disk_new(&(struct dlr_sup_disk_env){.whole = &whole, .info = &info},
+                         NULL, NULL);
+    assert_non_null(s);
+    s->persist.write = (struct dlr_persist_write){{1, 7}, 9};
     orders[0] = '\0';
     plan = (struct dlr_plan){.made_by = WORLD, .sources = sources};
     for (unsigned r = 0; r < WORLD; r++) {
         sources[r].from = r < 3 ? DLR_PLAN_NODE : DLR_PLAN_PARITY;
         sources[r].where = holder;
-        dlr_sup_write_rank(&s, &plan, DIR, r);
+        dlr_sup_write_rank(s, &plan, DIR, r);
     }
-    dlr_sup_write_nodes(&s);
+    dlr_sup_write_nodes(s);
+    return 0;
+}
+
+static int end(void **state)
+{
+    s = dlr_sup_disk_free(s);
     return 0;
 }
 
@@ -191,9 +195,9 @@ static struct dlr_transfer *of(unsigned rank, bool rebuild)
 {
     unsigned i = 0;
 
-    while (i < s.ntransfers && (room[i].rank != rank || room[i].rebuild != rebuild))
+    while (i < whole.ntransfers && (room[i].rank != rank || room[i].rebuild != rebuild))
         i++;
-    return i < s.ntransfers ? &room[i] : NULL;
+    return i < whole.ntransfers ? &room[i] : NULL;
 }
 
 /* As dlr_sup_transfers_check() does after each answer. */
@@ -203,8 +207,8 @@ static void made(unsigned rank, bool well)
 
     t->ended = true;
     if (well)
-        dlr_sup_write_rebuilt(&s, t);
-    dlr_sup_write_made(&s);
+        dlr_sup_write_rebuilt(s, t);
+    dlr_sup_write_made(s);
 }
 
 /* --- tests -------------------------------------------------------------------------------- */
@@ -212,7 +216,7 @@ static void made(unsigned rank, bool well)
 static void a_node_is_asked_once_for_all_that_it_holds(void **state)
 {
     assert_string_equal(orders, "0:n0:0,1,2 ");
-    dlr_sup_write_made(&s);
+    dlr_sup_write_made(s);
     assert_string_equal(orders, "0:n0:0,1,2 ");
 }
 
@@ -224,7 +228,7 @@ static void what_a_node_makes_of_parity_goes_into_one_file(void **state)
     assert_string_equal(orders, "");
     made(3, true);
     assert_string_equal(orders, "1:m1:4,3 2:m2:5 ");
-    dlr_sup_write_made(&s);
+    dlr_sup_write_made(s);
     assert_string_equal(orders, "1:m1:4,3 2:m2:5 ");
 }
 
@@ -258,22 +262,26 @@ static void what_is_too_much_for_one_file_is_one_each(void **state)
     orders[0] = '\0';
     for (unsigned i = 0; i < sizeof(ranks) / sizeof(*ranks); i++)
         assert_int_equal(
-            dlr_sup_written(&s, of(ranks[i], false), -EFBIG, "a long header"),
+            dlr_sup_written(s, of(ranks[i], false), -EFBIG, "a long header"),
             -EINPROGRESS);
     assert_string_equal(orders, "0:r0:0 0:r2:2 1:r3:3 ");
-    assert_int_equal(dlr_sup_written(&s, of(2, false), -EFBIG, "still"), -EFBIG);
-    assert_int_equal(dlr_sup_written(&s, of(2, false), 0, "4096 1 4096 0000abcd"), 0);
+    assert_int_equal(dlr_sup_written(s, of(2, false), -EFBIG, "still"), -EFBIG);
+    assert_int_equal(dlr_sup_written(s, of(2, false), 0, "4096 1 4096 0000abcd"), 0);
     assert_int_equal(of(2, false)->slice.at, 4096);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_node_is_asked_once_for_all_that_it_holds, begin),
-        cmocka_unit_test_setup(what_a_node_makes_of_parity_goes_into_one_file, begin),
-        cmocka_unit_test_setup(what_cannot_be_made_does_not_hold_up_the_rest, begin),
-        cmocka_unit_test_setup(a_node_that_is_lost_is_not_asked, begin),
-        cmocka_unit_test_setup(what_is_too_much_for_one_file_is_one_each, begin),
+        cmocka_unit_test_setup_teardown(a_node_is_asked_once_for_all_that_it_holds,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(what_a_node_makes_of_parity_goes_into_one_file,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(what_cannot_be_made_does_not_hold_up_the_rest,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(a_node_that_is_lost_is_not_asked, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_too_much_for_one_file_is_one_each,
+                                        begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,6 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/plan/json_fields.h"
-#include "mpi_launcher/supervisor/disk/persist_periodic.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/wire/heartbeat.h"
@@ -135,7 +134,7 @@ void dlr_sup_again_turn(struct dlr_sup *sup)
 void dlr_sup_bring_round(struct dlr_sup *sup)
 {
 }
-void dlr_sup_periodic_turn(struct dlr_sup *sup)
+void dlr_sup_periodic_turn(struct dlr_sup_disk *disk)
 {
 }
 void dlr_sup_send_peers(struct dlr_sup_nodes *nodes)
