@@ -3,6 +3,21 @@
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
+void dlr_sup_state_changed(void *arg, bool lasting)
+{
+    if (lasting)
+        dlr_sup_save_state(arg);
+    else
+        dlr_sup_keep(arg);
+}
+
+bool dlr_sup_is_over(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return dlr_sup_ending_over(s->ending);
+}
+
 bool dlr_sup_has_ended(void *arg)
 {
     const struct dlr_sup *s = arg;

@@ -33,9 +33,11 @@ extern const struct dlr_policy_ops dlr_sup_policy_ops;         /* policy_ops.c *
 extern const struct dlr_sup_ending_ops dlr_sup_ending_ops;     /* dispatch_ending.c */
 
 /* answers.c: what several engines tell, or ask */
-void dlr_sup_lost_before(void *arg, unsigned node); /* the policy */
-bool dlr_sup_has_ended(void *arg);                  /* the run */
-bool dlr_sup_is_barred(void *arg, unsigned node);   /* from its step */
+void dlr_sup_state_changed(void *arg, bool lasting); /* it is saved */
+void dlr_sup_lost_before(void *arg, unsigned node);  /* the policy */
+bool dlr_sup_has_ended(void *arg);                   /* the run */
+bool dlr_sup_is_over(void *arg); /* and nothing that is waited for is left of it */
+bool dlr_sup_is_barred(void *arg, unsigned node); /* from its step */
 uint32_t dlr_sup_round_now(void *arg);
 int64_t dlr_sup_phase_since(void *arg);
 uint64_t dlr_sup_next_request(void *arg); /* its id */

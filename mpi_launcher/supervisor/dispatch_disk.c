@@ -24,14 +24,9 @@ static void on_persisted(void *arg)
     dlr_policy_persisted(s->policy, dlr_sup_now());
 }
 
-static bool is_over(void *arg)
-{
-    return dlr_sup_is_over(arg);
-}
-
 const struct dlr_sup_disk_ops dlr_sup_disk_ops = {
     .known = on_known,
     .awaited = on_awaited,
     .persisted = on_persisted,
-    .over = is_over,
+    .over = dlr_sup_is_over,
 };

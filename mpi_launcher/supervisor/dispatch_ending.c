@@ -21,11 +21,6 @@ static void on_ended(void *arg)
     dlr_sup_let_workers_go(s->rounds);
 }
 
-static void on_state_changed(void *arg)
-{
-    dlr_sup_save_state(arg);
-}
-
 static const char *last_lines(void *arg, unsigned *ret_rank, unsigned *ret_node)
 {
     const struct dlr_sup *s = arg;
@@ -48,7 +43,7 @@ static uint32_t rounds(void *arg)
 const struct dlr_sup_ending_ops dlr_sup_ending_ops = {
     .ends = on_ends,
     .ended = on_ended,
-    .state_changed = on_state_changed,
+    .changed = dlr_sup_state_changed,
     .last_lines = last_lines,
     .pass = pass_on,
     .rounds = rounds,

@@ -72,11 +72,6 @@ static bool is_queued(void *arg, bool queued)
     return dlr_sup_launch_queued(((struct dlr_sup *)arg)->rounds, queued);
 }
 
-static bool is_over(void *arg)
-{
-    return dlr_sup_is_over(arg);
-}
-
 const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
     .ended = on_agents_ended,
     .refused = dlr_sup_lost_before,
@@ -90,5 +85,5 @@ const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
     .since = dlr_sup_phase_since,
     .barred = dlr_sup_is_barred,
     .finished = dlr_sup_has_ended,
-    .over = is_over,
+    .over = dlr_sup_is_over,
 };

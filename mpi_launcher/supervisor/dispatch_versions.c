@@ -15,14 +15,6 @@ static void on_told(void *arg, struct dlr_version v)
     dlr_sup_periodic_commit(((struct dlr_sup *)arg)->disk, v);
 }
 
-static void on_changed(void *arg, bool lasting)
-{
-    if (lasting)
-        dlr_sup_save_state(arg);
-    else
-        dlr_sup_keep(arg);
-}
-
 static bool is_writing(void *arg)
 {
     return dlr_sup_periodic_writes(((struct dlr_sup *)arg)->disk);
@@ -45,7 +37,7 @@ static int64_t launched_at(void *arg)
 const struct dlr_sup_versions_ops dlr_sup_versions_ops = {
     .committed = on_committed,
     .told = on_told,
-    .changed = on_changed,
+    .changed = dlr_sup_state_changed,
     .writes = is_writing,
     .round = running_round,
     .launched = launched_at,

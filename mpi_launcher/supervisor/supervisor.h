@@ -159,12 +159,6 @@ struct dlr_sup {
     bool go_told;
 };
 
-/* What a callback of the loop asks. */
-static inline bool dlr_sup_is_over(const struct dlr_sup *s)
-{
-    return dlr_sup_ending_over(s->ending);
-}
-
 /* copies/transfers.c: where copies go */
 void dlr_sup_prepare(void *arg, uint32_t round);
 int dlr_sup_new_token(struct dlr_sup *s); /* -EIO: there is no randomness */

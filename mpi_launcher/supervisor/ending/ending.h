@@ -43,8 +43,10 @@ struct dlr_sup_ending_ops {
     void (*ends)(void *arg);
     /* It has ended, and that is told: the agents are about to hear it, too. */
     void (*ended)(void *arg);
-    /* Something that the next supervisor must know has changed. */
-    void (*state_changed)(void *arg);
+    /* The next supervisor must know what has changed; lasting: so must the job's next
+     * incarnation.
+     */
+    void (*changed)(void *arg, bool lasting);
     /* Asked: which rank failed first, on which node, and its last lines? NULL: none. */
     const char *(*last_lines)(void *arg, unsigned *ret_rank, unsigned *ret_node);
     /* Asked: have tasks that run been sent this signal now? */

@@ -64,7 +64,7 @@ void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)
     ending->exit_code = code;
     /* Else not by itself. */
     if (!ending->wanted_signal && !dlr_policy_is_told(ending->policy))
-        ending->ops->state_changed(ending->arg);
+        ending->ops->changed(ending->arg, true);
     ending->ops->ended(ending->arg);
     say_bye(ending);
     dlr_sup_agents_bye(ending->env.steps,

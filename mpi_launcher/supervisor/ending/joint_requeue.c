@@ -137,7 +137,7 @@ void dlr_sup_requeue(struct dlr_sup_ending *ending, const char *why)
     ending->requeue_asked = true;
     json_object_set_new(msg, "later", json_true());
     dlr_sup_send_all(ending->env.nodes, msg); /* Slurm's SIGTERM ends them */
-    ending->ops->state_changed(ending->arg);
+    ending->ops->changed(ending->arg, true);
     if (leave_ready(ending, why))
         dlr_sup_requeue_now(ending, why);
 }

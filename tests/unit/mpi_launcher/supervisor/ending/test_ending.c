@@ -133,7 +133,7 @@ static void on_ended(void *arg)
 {
     note("ended");
 }
-static void on_state_changed(void *arg)
+static void on_changed(void *arg, bool lasting)
 {
     note(dlr_sup_ending_finished(ending) ? "kept:%d" : "kept",
          dlr_sup_ending_code(ending));
@@ -164,7 +164,7 @@ static uint32_t rounds(void *arg)
 static const struct dlr_sup_ending_ops ops = {
     .ends = on_ends,
     .ended = on_ended,
-    .state_changed = on_state_changed,
+    .changed = on_changed,
     .last_lines = last_lines,
     .pass = pass_on,
     .rounds = rounds,
