@@ -31,7 +31,7 @@ static int64_t launched_at(void *arg)
 {
     const struct dlr_sup *s = arg;
 
-    return s->launch_ms;
+    return dlr_sup_launched_ms(s->rounds);
 }
 
 const struct dlr_sup_versions_ops dlr_sup_versions_ops = {

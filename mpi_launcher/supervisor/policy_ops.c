@@ -42,7 +42,7 @@ static void rendezvous(void *arg, bool with_mpi)
 
     dlr_sup_tell_failure(s->rounds);
     dlr_sup_tell_cleared(s->rounds);
-    if (s->go_told)
+    if (dlr_sup_has_restored(s->rounds))
         dlr_sup_repeat_look(s->versions);
     s->phase_ms = dlr_sup_now();
     dlr_sup_rendezvous(s->planning, with_mpi);

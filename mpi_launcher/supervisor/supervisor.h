@@ -121,7 +121,6 @@ struct dlr_sup {
     struct dlr_sup_disk *disk;
 
     /* what the next plan must know */
-    uint32_t turn;     /* of the round */
     bool anywhere;     /* copies of the plan's version may not be where its ranks are */
     bool common_net;   /* copies go over the control plane's network */
     unsigned *holders; /* copies/redundancy.c: [places][copies] of the plan in force */
@@ -155,8 +154,6 @@ struct dlr_sup {
     /* the round */
     int64_t phase_ms; /* when the present phase began */
     uint32_t running_round;
-    int64_t launch_ms;
-    bool go_told;
 };
 
 /* copies/transfers.c: where copies go */

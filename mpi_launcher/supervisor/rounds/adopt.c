@@ -30,11 +30,11 @@ static json_t *round_state(const struct dlr_sup_rounds *rounds)
         "{s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:I,s:o}", "round",
         (json_int_t)rounds->env.sup->running_round, "token", rounds->env.sup->token,
         "started_ms", (json_int_t)rounds->started_ms, "launch_ms",
-        (json_int_t)rounds->env.sup->launch_ms, "launch_deadline_ms",
+        (json_int_t)rounds->launch_ms, "launch_deadline_ms",
         (json_int_t)rounds->launch_deadline_ms, "running", rounds->running_told, "go",
-        rounds->env.sup->go_told, "saving", dlr_sup_saving(rounds->env.versions),
-        "first_step", rounds->first_step_told, "queue", rounds->queue.may, "anywhere",
-        rounds->env.sup->anywhere, "turn", (json_int_t)rounds->env.sup->turn, "plan",
+        rounds->go_told, "saving", dlr_sup_saving(rounds->env.versions), "first_step",
+        rounds->first_step_told, "queue", rounds->queue.may, "anywhere",
+        rounds->env.sup->anywhere, "turn", (json_int_t)rounds->turn, "plan",
         dlr_plan_to_json(rounds->env.plan, NULL));
 }
 
@@ -80,7 +80,7 @@ int dlr_sup_load_round(struct dlr_sup_rounds *rounds, const json_t *state)
         dlr_msg_uint(state, "round", UINT32_MAX, &round) < 0 ||
         round + 1 != *rounds->env.resume_round ||
         dlr_msg_int(state, "started_ms", &started_ms) < 0 ||
-        dlr_msg_int(state, "launch_ms", &rounds->env.sup->launch_ms) < 0 ||
+        dlr_msg_int(state, "launch_ms", &rounds->launch_ms) < 0 ||
         dlr_msg_int(state, "launch_deadline_ms", &rounds->launch_deadline_ms) < 0 ||
         dlr_msg_str(state, "token", &token) < 0 || load_plan(rounds, state) < 0)
         return -ESTALE;
@@ -88,12 +88,12 @@ int dlr_sup_load_round(struct dlr_sup_rounds *rounds, const json_t *state)
     rounds->adopt.started_ms = started_ms;
     rounds->env.sup->running_round = round;
     rounds->running_told = flag(state, "running");
-    rounds->env.sup->go_told = flag(state, "go");
+    rounds->go_told = flag(state, "go");
     dlr_sup_saving_take(rounds->env.versions, flag(state, "saving"));
     rounds->first_step_told = flag(state, "first_step");
     rounds->queue.may = flag(state, "queue");
     rounds->env.sup->anywhere = flag(state, "anywhere");
-    rounds->env.sup->turn =
+    rounds->turn =
         dlr_msg_uint(state, "turn", UINT32_MAX, &turn) == 0 ? (uint32_t)turn : 0;
     dlr_sup_losses_count(rounds->env.nodes, rounds->env.plan->nplaces);
     rounds->env.sup->transfer_version =
@@ -391,7 +391,7 @@ bool dlr_sup_adopt_start(struct dlr_sup_rounds *rounds, int bell_fd)
         a->begun_ms + dlr_jobconf_dead_ms(rounds->env.conf) + ADOPT_EXTRA_MS;
     rounds->started_ms = a->started_ms;
     rounds->progress_ms = a->begun_ms;
-    dlr_policy_adopt(rounds->policy, member, rounds->env.sup->launch_ms, a->begun_ms);
+    dlr_policy_adopt(rounds->policy, member, rounds->launch_ms, a->begun_ms);
     dlr_sup_versions_adopt(rounds->env.versions, rounds->env.sup->running_round);
     dlr_sup_keep_plan(rounds->env.planning);
     return true;

@@ -54,16 +54,16 @@ bool dlr_sup_launch_queued(struct dlr_sup_rounds *rounds, bool queued)
     rounds->queue.does = queued;
     if (!until_now)
         return false;
-    rounds->env.sup->launch_ms = dlr_sup_now();
+    rounds->launch_ms = dlr_sup_now();
     rounds->launch_deadline_ms =
-        rounds->env.sup->launch_ms + rounds->env.conf->launch_timeout_ms;
-    dlr_policy_queued(rounds->policy, rounds->env.sup->launch_ms);
+        rounds->launch_ms + rounds->env.conf->launch_timeout_ms;
+    dlr_policy_queued(rounds->policy, rounds->launch_ms);
     return true;
 }
 
 static void end_launch(struct dlr_sup_rounds *rounds, int64_t now_ms)
 {
-    long long took_s = (long long)(now_ms - rounds->env.sup->launch_ms) / 1000;
+    long long took_s = (long long)(now_ms - rounds->launch_ms) / 1000;
     const char *option = is_starting(rounds) ? "start" : "launch";
     char why[160];
 
@@ -81,7 +81,7 @@ static void end_launch(struct dlr_sup_rounds *rounds, int64_t now_ms)
         "srun has started no task in %lld s (--dlrover-set=launch-timeout); what it "
         "waits for it has said on its stderr",
         took_s);
-    dlr_sup_ask_launch(rounds->env.steps, why, rounds->env.sup->launch_ms,
+    dlr_sup_ask_launch(rounds->env.steps, why, rounds->launch_ms,
                        rounds->queue.may ? rounds->workers.pid : 0);
 }
 
@@ -90,7 +90,7 @@ bool dlr_sup_launch_late(struct dlr_sup_rounds *rounds, int64_t now_ms)
     if (now_ms < rounds->launch_deadline_ms)
         return false;
     if (is_starting(rounds) &&
-        now_ms < rounds->env.sup->launch_ms + rounds->env.conf->start_timeout_ms) {
+        now_ms < rounds->launch_ms + rounds->env.conf->start_timeout_ms) {
         rounds->launch_deadline_ms = now_ms + DLR_SUP_TICK_MS; /* the clock stands */
         return false;
     }

@@ -49,7 +49,7 @@ static json_t *head(struct dlr_sup_rounds *rounds, uint32_t round)
     json_object_set_new(msg, "round", json_integer(round));
     json_object_set_new(msg, "token", json_string(rounds->env.sup->token));
     json_object_set_new(msg, "world", json_integer(rounds->env.plan->world));
-    json_object_set_new(msg, "turn", json_integer(rounds->env.sup->turn));
+    json_object_set_new(msg, "turn", json_integer(rounds->turn));
     if (dlr_sup_ranks_gathered(rounds))
         json_object_set_new(msg, "gather", json_true());
     json_object_set_new(msg, "restore", dlr_sup_restore_row(rounds->env.sup));

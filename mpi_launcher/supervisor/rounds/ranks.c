@@ -55,7 +55,7 @@ void dlr_sup_ranks_stop(struct dlr_sup_rounds *rounds)
 
 void dlr_sup_ranks_round(struct dlr_sup_rounds *rounds)
 {
-    rounds->env.sup->turn = 0;
+    rounds->turn = 0;
     rounds->env.sup->anywhere = false;
     reset(rounds);
 }
@@ -72,7 +72,7 @@ void dlr_sup_on_turned(struct dlr_sup_rounds *rounds, unsigned node, const json_
     if (rounds->ranks && rounds->ranks->behind &&
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) == 0 &&
         dlr_msg_uint(msg, "turn", UINT32_MAX, &turn) == 0 &&
-        round == rounds->env.sup->running_round && turn == rounds->env.sup->turn)
+        round == rounds->env.sup->running_round && turn == rounds->turn)
         rounds->ranks->behind[node] = 0;
 }
 
@@ -164,7 +164,7 @@ static void tell(struct dlr_sup_rounds *rounds, bool same)
 
     if (row)
         json_object_del(row, "spares");
-    json_object_set_new(row, "turn", json_integer(rounds->env.sup->turn));
+    json_object_set_new(row, "turn", json_integer(rounds->turn));
     json_object_set_new(row, "world", json_integer(rounds->env.plan->world));
     json_object_set_new(row, "moved", json_boolean(!same));
     json_object_set_new(row, "took_ms",
@@ -175,7 +175,7 @@ static void tell(struct dlr_sup_rounds *rounds, bool same)
 /* Ranks that are to restore have so long from now on. */
 static void limit_restore(struct dlr_sup_rounds *rounds)
 {
-    bool restores = rounds->env.plan->restore && !rounds->env.sup->go_told &&
+    bool restores = rounds->env.plan->restore && !rounds->go_told &&
                     (!rounds->first_step_seen || rounds->nrestored);
 
     rounds->restore_deadline_ms =
@@ -195,10 +195,10 @@ static int begin_turn(struct dlr_sup_rounds *rounds, unsigned world, bool same)
     rounds->restored = calloc(world, 1);
     if (!rounds->restored || dlr_sup_holders_make(rounds->env.sup) < 0)
         return -ENOMEM;
-    rounds->env.sup->turn++;
+    rounds->turn++;
     tell(rounds, same);
     rounds->nrestored = 0;
-    rounds->first_step_seen = rounds->env.sup->go_told = false;
+    rounds->first_step_seen = rounds->go_told = false;
     if (!same)
         dlr_sup_again_stop(
             rounds->env.sup); /* its holders are others; see dlr_sup_again_turn() */
@@ -248,7 +248,7 @@ static json_t *about(const struct dlr_sup_rounds *rounds, const char *type)
     json_t *msg = dlr_msg_new(type);
 
     json_object_set_new(msg, "round", json_integer(rounds->env.sup->running_round));
-    json_object_set_new(msg, "turn", json_integer(rounds->env.sup->turn));
+    json_object_set_new(msg, "turn", json_integer(rounds->turn));
     return msg;
 }
 
@@ -285,7 +285,7 @@ static bool is_ending(const struct dlr_sup_rounds *rounds)
 {
     struct dlr_version newest;
 
-    return rounds->ranks->ended && rounds->env.sup->turn == 0 &&
+    return rounds->ranks->ended && rounds->turn == 0 &&
            !dlr_sup_ranks_gathered(rounds) &&
            dlr_sup_newest(rounds->env.versions, &newest) &&
            newest.round == rounds->env.sup->running_round;
@@ -379,7 +379,7 @@ void dlr_sup_on_ranks(struct dlr_sup_rounds *rounds, unsigned node, const json_t
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         round != rounds->env.sup->running_round ||
         dlr_msg_uint(msg, "turn", UINT32_MAX, &turn_told) < 0 ||
-        turn_told != rounds->env.sup->turn || read_claims(msg, &claims, &n) < 0 ||
+        turn_told != rounds->turn || read_claims(msg, &claims, &n) < 0 ||
         dlr_rankmap_tell(r->map, node, claims, n,
                          json_is_true(json_object_get(msg, "lost"))) < 0)
         return;
@@ -427,7 +427,7 @@ void dlr_sup_ranks_told(struct dlr_sup_rounds *rounds, unsigned node,
     uint64_t turn = 0;
 
     dlr_msg_uint(told, "turn", UINT32_MAX, &turn);
-    rounds->ranks->behind[node] = turn != rounds->env.sup->turn;
+    rounds->ranks->behind[node] = turn != rounds->turn;
 }
 
 void dlr_sup_ranks_adopted(struct dlr_sup_rounds *rounds)

@@ -92,15 +92,14 @@ static void all_restored(struct dlr_sup_rounds *rounds, struct dlr_version v)
     rounds->restore_deadline_ms = INT64_MAX;
     json_object_set_new(msg, "round", json_integer(rounds->env.sup->running_round));
     dlr_sup_send_all(rounds->env.nodes, msg);
-    if (rounds->env.sup->go_told)
+    if (rounds->go_told)
         return; /* by the former supervisor, but perhaps not to all */
-    rounds->env.sup->go_told = true;
+    rounds->go_told = true;
     dlr_sup_rounds_changed(rounds);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "restored", "s:I,s:o,s:i,s:I",
                      "round", (json_int_t)rounds->env.sup->running_round, "version",
                      dlr_sup_version(&v), "brought", rounds->env.sup->brought,
-                     "took_ms",
-                     (json_int_t)(dlr_sup_now() - rounds->env.sup->launch_ms));
+                     "took_ms", (json_int_t)(dlr_sup_now() - rounds->launch_ms));
 }
 
 void dlr_sup_on_restored(struct dlr_sup_rounds *rounds, unsigned node,
@@ -156,4 +155,9 @@ void dlr_sup_restore_tick(struct dlr_sup_rounds *rounds, int64_t now_ms)
                    without, rounds->nrestored, rounds->env.plan->world);
     dlr_policy_restore_failed(rounds->policy, dlr_policy_round(rounds->policy), text,
                               now_ms);
+}
+
+bool dlr_sup_has_restored(const struct dlr_sup_rounds *rounds)
+{
+    return rounds->go_told;
 }

@@ -156,7 +156,7 @@ void dlr_sup_step_ended(struct dlr_sup_rounds *rounds, int status)
 
     if (code && !rounds->tasks_up && dlr_policy_phase(rounds->policy) == DLR_PHASE_RUN)
         dlr_sup_ask_controller(rounds->env.steps, DLR_ASK_STEP, code, "",
-                               rounds->env.sup->launch_ms);
+                               rounds->launch_ms);
     else
         dlr_policy_step_ended(rounds->policy, rounds->env.sup->running_round, code,
                               dlr_sup_now());
@@ -183,12 +183,12 @@ static void reset_round(struct dlr_sup_rounds *rounds, uint32_t round)
     dlr_sup_bring_round(rounds->env.sup);
     rounds->nrestored = rounds->tasks_up = 0;
     rounds->first_step_seen = rounds->first_step_told = rounds->end_told = false;
-    rounds->running_told = rounds->env.sup->go_told = false;
+    rounds->running_told = rounds->go_told = false;
     rounds->queue.does = false;
     rounds->adopt.workers_pid = 0;
     rounds->restore_deadline_ms = INT64_MAX;
     rounds->env.sup->running_round = round;
-    rounds->env.sup->launch_ms = dlr_sup_now();
+    rounds->launch_ms = dlr_sup_now();
 }
 
 void dlr_sup_launch(struct dlr_sup_rounds *rounds, uint32_t round)
@@ -218,10 +218,15 @@ void dlr_sup_launch(struct dlr_sup_rounds *rounds, uint32_t round)
     dlr_sup_names_tell(rounds);
     rounds->launched = true;
     rounds->launch_deadline_ms =
-        rounds->env.sup->launch_ms + rounds->env.conf->launch_timeout_ms;
+        rounds->launch_ms + rounds->env.conf->launch_timeout_ms;
     dlr_words_done(&words);
     dlr_env_done(&env);
     rounds->ops->changed(rounds->arg, true);
+}
+
+int64_t dlr_sup_launched_ms(const struct dlr_sup_rounds *rounds)
+{
+    return rounds->launch_ms;
 }
 
 /* --- watch --------------------------------------------------------------------------------- */
@@ -240,8 +245,7 @@ void dlr_sup_on_task(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
     if (++rounds->tasks_up < rounds->env.step->world)
         return;
     rounds->launch_deadline_ms = INT64_MAX;
-    if (rounds->env.plan->restore && !rounds->env.sup->go_told &&
-        !rounds->first_step_told)
+    if (rounds->env.plan->restore && !rounds->go_told && !rounds->first_step_told)
         /* a start that hangs before its first restore ends, too */
         rounds->restore_deadline_ms =
             dlr_sup_now() + rounds->env.conf->restore_timeout_ms;
@@ -251,7 +255,7 @@ void dlr_sup_on_task(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
     dlr_sup_rounds_changed(rounds);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "running", "s:I,s:I", "round",
                      (json_int_t)rounds->env.sup->running_round, "took_ms",
-                     (json_int_t)(dlr_sup_now() - rounds->env.sup->launch_ms));
+                     (json_int_t)(dlr_sup_now() - rounds->launch_ms));
 }
 
 void dlr_sup_on_orphaned(struct dlr_sup_rounds *rounds, unsigned node,

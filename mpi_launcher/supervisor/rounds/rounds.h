@@ -67,6 +67,7 @@ void dlr_sup_rounds_start(struct dlr_sup_rounds *rounds, int64_t now_ms); /* the
 void dlr_sup_launch(struct dlr_sup_rounds *rounds, uint32_t round);
 void dlr_sup_end_round(struct dlr_sup_rounds *rounds, uint32_t round,
                        enum dlr_cause cause, const char *why);
+int64_t dlr_sup_launched_ms(const struct dlr_sup_rounds *rounds); /* when it was */
 /* Nothing of the round that has ended is left. */
 void dlr_sup_tell_cleared(struct dlr_sup_rounds *rounds);
 /* A signal for its srun. False: no task of it is there, or not all have been yet. */
@@ -102,6 +103,8 @@ bool dlr_sup_launch_queued(struct dlr_sup_rounds *rounds, bool queued);
 void dlr_sup_on_restored(struct dlr_sup_rounds *rounds, unsigned node,
                          const json_t *msg);
 void dlr_sup_restore_tick(struct dlr_sup_rounds *rounds, int64_t now_ms);
+bool dlr_sup_has_restored(
+    const struct dlr_sup_rounds *rounds); /* all had, so it began */
 
 /* node_orders.c: nodes, partners and addresses of the round; said again when an address
  * has changed.

@@ -48,18 +48,19 @@ struct dlr_sup_rounds {
     struct dlr_proc workers;        /* the round's srun */
     struct dlr_proc former_workers; /* a former supervisor's */
     struct dlr_adopt adopt;
+    uint32_t turn;               /* of the round */
     struct dlr_sup_ranks *ranks; /* ranks.c: which of them are where */
     struct dlr_role *roles; /* node_names.c: [places], NULL before the first plan */
     int64_t stdin_at; /* where our standard input began, -1 when that is no file */
     bool launched;    /* a round of this incarnation has had stdin and output */
-    int64_t launch_deadline_ms;
+    int64_t launch_ms, launch_deadline_ms;
     struct { /* launch_limit.c: for what other steps of the job have */
         bool
             may; /* the round does not overlap with them: slurmctld may have it wait, */
         bool does; /* and does, as it has said */
         bool held; /* a round had them, and slurmctld may count them as taken yet */
     } queue;
-    bool running_told;
+    bool running_told, go_told;
     bool ending;             /* its processes are being ended, the journal has not said
                           'cleared' */
     bool end_told;           /* the round's end is in the journal */

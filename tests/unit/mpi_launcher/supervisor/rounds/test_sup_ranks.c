@@ -193,7 +193,7 @@ static int end(void **state)
 static void told(unsigned node, const char *waiting, const char *served)
 {
     DLR_AUTO_JSON json_t *msg =
-        json_pack("{s:i,s:i,s:o,s:o}", "round", 1, "turn", (int)s.turn, "waiting",
+        json_pack("{s:i,s:i,s:o,s:o}", "round", 1, "turn", (int)rounds->turn, "waiting",
                   json_loads(waiting, 0, NULL), "served", json_loads(served, 0, NULL));
 
     dlr_sup_on_ranks(rounds, node, msg);
@@ -201,7 +201,8 @@ static void told(unsigned node, const char *waiting, const char *served)
 
 static void turned(unsigned node)
 {
-    DLR_AUTO_JSON json_t *msg = json_pack("{s:i,s:i}", "round", 1, "turn", (int)s.turn);
+    DLR_AUTO_JSON json_t *msg =
+        json_pack("{s:i,s:i}", "round", 1, "turn", (int)rounds->turn);
 
     dlr_sup_on_turned(rounds, node, msg);
 }
@@ -218,7 +219,7 @@ static void four_ranks(void)
 static void a_turn_is_kept_before_anybody_hears_of_it(void **state)
 {
     four_ranks();
-    assert_int_equal(s.turn, 1);
+    assert_int_equal(rounds->turn, 1);
     assert_int_equal(planning.plan.world, 4);
     assert_string_equal(done, "ask_ranks stop keep tell again ");
 }
@@ -228,7 +229,7 @@ static void a_turn_of_the_same_ranks_goes_on_with_its_copies(void **state)
     s.kept_whole = true;
     told(0, "[[0,2]]", "[]");
     told(1, "[[1,2]]", "[]");
-    assert_int_equal(s.turn, 1);
+    assert_int_equal(rounds->turn, 1);
     assert_string_equal(done, "ask_ranks keep tell again ");
     assert_true(s.kept_whole);
 }
@@ -248,7 +249,7 @@ a_number_of_ranks_that_changes_begins_from_what_the_others_made(void **state)
     newest.round = 1;
     told(0, "[[2,3]]", "[]");
     told(1, "[[0,3],[1,3]]", "[]");
-    assert_int_equal(s.turn, 2);
+    assert_int_equal(rounds->turn, 2);
     assert_int_equal(planning.plan.world, 3);
     assert_int_equal(planning.plan.made_by, 4);
     assert_int_equal(planning.plan.version.step, 9);
@@ -331,7 +332,7 @@ static void a_task_without_ranks_may_end(void **state)
     assert_string_equal(done, "ask_ranks ");
     told(1, "[]", "[]");
     told(0, "[[0,2],[1,2]]", "[]");
-    assert_int_equal(s.turn, 1);
+    assert_int_equal(rounds->turn, 1);
 }
 
 /* Its connection was broken when all were asked. */
@@ -353,12 +354,12 @@ static void no_turn_begins_before_all_nodes_have_told_where_they_stand(void **st
     rounds->adopt.active = true;
     dlr_sup_ranks_told(rounds, 0, where);
     four_ranks();
-    assert_int_equal(s.turn, 0);
+    assert_int_equal(rounds->turn, 0);
     assert_string_equal(done, "");
     dlr_sup_ranks_told(rounds, 1, where);
     rounds->adopt.active = false;
     dlr_sup_ranks_adopted(rounds);
-    assert_int_equal(s.turn, 1);
+    assert_int_equal(rounds->turn, 1);
     assert_string_equal(done, "ask_ranks stop keep tell again ");
 }
 
@@ -368,7 +369,7 @@ static void a_successor_tells_the_turn_to_those_that_have_not_heard_of_it(void *
     DLR_AUTO_JSON json_t *old = json_pack("{s:i}", "turn", 1);
     DLR_AUTO_JSON json_t *now = json_pack("{s:i}", "turn", 2);
 
-    s.turn = 2;
+    rounds->turn = 2;
     assert_int_equal(dlr_sup_ranks_adopt(rounds), 0);
     dlr_sup_ranks_told(rounds, 0, now);
     dlr_sup_ranks_told(rounds, 1, old);
