@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/engines_rig.h"
 
