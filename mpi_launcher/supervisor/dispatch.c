@@ -46,7 +46,7 @@ static void on_ready(struct dlr_sup *s, unsigned node, const json_t *msg)
         return;
     dlr_sup_memory_ready(s->versions, node, msg);
     dlr_sup_periodic_ready(s->disk, node, msg);
-    dlr_sup_on_ready(s, node, rank, round, bytes);
+    dlr_sup_on_ready(s->copies, node, rank, round, bytes);
 }
 
 static void on_sealed(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -69,11 +69,11 @@ static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
 
     if (!snapshot_fields(s, msg, &rank, &v, "vround"))
         return;
-    holder = dlr_sup_holder_of(s, dlr_sup_place_of(s->planning, rank), node);
-    dlr_sup_scrub_copied(s, node, rank, holder, v);
+    holder = dlr_sup_holder_of(s->copies, dlr_sup_place_of(s->planning, rank), node);
+    dlr_sup_scrub_copied(s->copies, node, rank, holder, v);
     if (holder <= 0)
         return;
-    dlr_sup_again_copied(s, node, rank, v);
+    dlr_sup_again_copied(s->copies, node, rank, v);
     dlr_sup_versions_copied(s->versions, node, rank, (unsigned)holder, v, msg);
 }
 
@@ -159,6 +159,26 @@ static void to_versions(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_versions_hear(s->versions, node, msg);
 }
 
+static void on_bring(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_bring(s->copies, node, msg);
+}
+
+static void on_room(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_room(s->copies, node, msg);
+}
+
+static void on_copy_bad(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_copy_bad(s->copies, node, msg);
+}
+
+static void on_unreached(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_unreached(s->copies, node, msg);
+}
+
 /* Before the end of the run its beats end, and the node is judged by that. */
 static void on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
@@ -225,8 +245,8 @@ static const struct {
     {"suspend", on_suspend},
     {"awake", on_awake},
     {"ready", on_ready, true},
-    {"bring", dlr_sup_on_bring, true},
-    {"room", dlr_sup_on_room, true},
+    {"bring", on_bring, true},
+    {"room", on_room, true},
     {"no_slots", to_versions, true},
     {"unvetted", to_versions},
     {"sealed", on_sealed, true},
@@ -234,7 +254,7 @@ static const struct {
     {"missed", on_missed, true},
     {"bad", to_versions},
     {"torn", to_versions},
-    {"copy_bad", dlr_sup_on_copy_bad, true},
+    {"copy_bad", on_copy_bad, true},
     {"restored", on_restored, true},
     {"done", on_done},
     {"report", on_report},
@@ -243,7 +263,7 @@ static const struct {
     {"turned", on_turned},
     {"strangers", on_strangers},
     {"uses", to_versions},
-    {"unreached", dlr_sup_on_unreached},
+    {"unreached", on_unreached},
     {"left", on_left},
     {"term", on_term},
 };
@@ -287,9 +307,9 @@ static void on_lost(void *arg, unsigned node, const char *why, int64_t now_ms)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_bare(s, node);
+    dlr_sup_bare(s->copies, node);
     dlr_sup_gather_lost(s->planning, node);
-    dlr_sup_transfers_lost(s, node);
+    dlr_sup_transfers_lost(s->copies, node);
     dlr_sup_peers_went(s->nodes, node);
     dlr_sup_save_lost(s->nodes);
     if (why)
@@ -350,7 +370,7 @@ static void put_beside(void *arg, json_t *msg)
 {
     struct dlr_sup *s = arg;
 
-    if (s->common_net)
+    if (dlr_sup_common_net(s->copies))
         json_object_set_new(msg, "common_net", json_true());
     json_object_set_new(msg, "state",
                         json_pack("{s:i,s:i,s:i,s:s}", "places",

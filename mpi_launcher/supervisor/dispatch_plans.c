@@ -12,8 +12,7 @@ static void fill_want(void *arg, struct dlr_plan_want *ret)
     struct dlr_sup *s = arg;
 
     dlr_sup_disk_want(s->disk, ret);
-    ret->struck = s->struck;
-    ret->nstruck = s->nstruck;
+    ret->struck = dlr_sup_struck(s->copies, &ret->nstruck);
     ret->has_committed = dlr_sup_newest(s->versions, &ret->committed);
 }
 
@@ -73,7 +72,7 @@ static void take_plan(struct dlr_sup *s, struct dlr_plan *plan)
     DLR_AUTO_FREE unsigned char *member = calloc(s->members->n, 1);
 
     dlr_sup_plan_take(s->planning, plan);
-    if (!member || dlr_sup_holders_make(s) < 0) {
+    if (!member || dlr_sup_holders_make(s->copies) < 0) {
         dlr_policy_planned(s->policy, -ENOMEM, NULL, "out of memory", dlr_sup_now());
         return;
     }
@@ -95,28 +94,28 @@ static void on_planned(void *arg, int rc, struct dlr_plan *plan, const char *why
 
 static void on_kept(void *arg)
 {
-    dlr_sup_holders_keep(arg);
+    dlr_sup_holders_keep(((struct dlr_sup *)arg)->copies);
     dlr_sup_save_state(arg);
 }
 
 static int on_replanned(void *arg, struct dlr_err *err)
 {
-    return dlr_sup_redundancy_replanned(arg, err);
+    return dlr_sup_redundancy_replanned(((struct dlr_sup *)arg)->copies, err);
 }
 
 static int on_reseated(void *arg, const unsigned *tasks, const unsigned *ranks)
 {
-    return dlr_sup_redundancy_reseated(arg, tasks, ranks);
+    return dlr_sup_redundancy_reseated(((struct dlr_sup *)arg)->copies, tasks, ranks);
 }
 
 static void put_keepers(void *arg, unsigned place, json_t *row)
 {
     struct dlr_sup *s = arg;
 
-    if (s->sets.rows > 0)
-        json_object_set_new(row, "parity", dlr_sup_holder_names(s, place));
-    else if (dlr_sup_copies(s) > 1)
-        json_object_set_new(row, "partners", dlr_sup_holder_names(s, place));
+    if (dlr_sup_sets(s->copies)->rows > 0)
+        json_object_set_new(row, "parity", dlr_sup_holder_names(s->copies, place));
+    else if (dlr_sup_copies(s->copies) > 1)
+        json_object_set_new(row, "partners", dlr_sup_holder_names(s->copies, place));
 }
 
 static void on_reported(void *arg, const struct dlr_plan_report *reports, unsigned n)

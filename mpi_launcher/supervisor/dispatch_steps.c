@@ -16,7 +16,7 @@ static void on_agents_ended(void *arg)
 
 static void on_agent_left(void *arg, unsigned node)
 {
-    dlr_sup_transfers_lost(arg, node);
+    dlr_sup_transfers_lost(((struct dlr_sup *)arg)->copies, node);
 }
 
 static void on_agents_gone(void *arg)

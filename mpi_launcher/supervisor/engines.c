@@ -43,12 +43,22 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
     if (!make_lower(s))
         return false;
     s->copies =
-        dlr_sup_copies_new(&(struct dlr_sup_copies_env){.generation = &s->generation});
+        dlr_sup_copies_new(&(struct dlr_sup_copies_env){.io = s->io,
+                                                        .nodes = s->nodes,
+                                                        .steps = s->steps,
+                                                        .planning = s->planning,
+                                                        .conf = &s->conf,
+                                                        .info = &s->info,
+                                                        .generation = &s->generation,
+                                                        .took_over = &s->took_over},
+                           &dlr_sup_copies_ops, s);
+    if (!s->copies)
+        return false;
     s->versions = dlr_sup_versions_new(
         &(struct dlr_sup_versions_env){.io = s->io,
                                        .nodes = s->nodes,
                                        .planning = s->planning,
-                                       .copies = s,
+                                       .copies = s->copies,
                                        .conf = &s->conf,
                                        .plan = s->plan,
                                        .resume_round = &s->resume_round,
@@ -59,13 +69,10 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                                     .nodes = s->nodes,
                                                     .planning = s->planning,
                                                     .copies = s->copies,
-                                                    .whole = s,
                                                     .versions = s->versions,
                                                     .conf = &s->conf,
                                                     .info = &s->info,
                                                     .plan = s->plan,
-                                                    .sets = &s->sets,
-                                                    .slot_bytes = &s->slot_bytes,
                                                     .ended_before = &s->ended_before,
                                                     .took_over = &s->took_over},
                          &dlr_sup_disk_ops, s);
@@ -74,6 +81,7 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                      .nodes = s->nodes,
                                      .steps = s->steps,
                                      .planning = s->planning,
+                                     .copies = s->copies,
                                      .versions = s->versions,
                                      .disk = s->disk,
                                      .sup = s,
@@ -85,7 +93,7 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                      .took_over = &s->took_over,
                                      .state_fd = &s->state_fd},
         &dlr_sup_rounds_ops, s);
-    if (!s->copies || !s->versions || !s->disk || !s->rounds)
+    if (!s->versions || !s->disk || !s->rounds)
         return false;
     s->ending = dlr_sup_ending_new(
         &(struct dlr_sup_ending_env){.io = s->io,
@@ -111,6 +119,7 @@ int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
     dlr_sup_ending_open(s->ending, s->policy);
     rc = dlr_sup_versions_open(s->versions, s->policy, err);
     s->commit = dlr_sup_commit(s->versions);
+    dlr_sup_copies_open(s->copies, s->policy, s->commit);
     dlr_sup_disk_open(s->disk, s->policy);
     return rc < 0 ? rc : dlr_sup_steps_open(s->steps, s->policy, err);
 }

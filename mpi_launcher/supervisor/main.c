@@ -204,7 +204,8 @@ static int adopt_places(struct dlr_sup *s, struct dlr_err *err)
 {
     int rc = dlr_sup_resize_adopted(s->planning, err);
 
-    if (rc == 0 && s->sets.rows > 0 && dlr_sup_holders_make(s) < 0)
+    if (rc == 0 && dlr_sup_sets(s->copies)->rows > 0 &&
+        dlr_sup_holders_make(s->copies) < 0)
         rc = dlr_fail(err, -ENOMEM, "out of memory");
     return rc;
 }
@@ -223,7 +224,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, int srun_words,
     dlr_sup_say_start(s->io);
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
         (rc = dlr_sup_plan_step(s->planning, holder, s->took_over, err)) < 0 ||
-        (rc = dlr_sup_redundancy_check(s, err)) < 0 ||
+        (rc = dlr_sup_redundancy_check(s->copies, err)) < 0 ||
         (rc = dlr_sup_resize_check(s->planning, err)) < 0 ||
         (rc = dlr_sup_vetted_check(s->versions, err)) < 0 ||
         (dlr_sup_adopt_wanted(s->rounds) && (rc = adopt_places(s, err)) < 0) ||

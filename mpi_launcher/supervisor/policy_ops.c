@@ -58,7 +58,7 @@ static void persist(void *arg)
     struct dlr_sup *s = arg;
 
     dlr_sup_periodic_stop(s->disk);
-    dlr_sup_again_stop(s);
+    dlr_sup_again_stop(s->copies);
     dlr_sup_tell_failure(s->rounds);
     dlr_sup_tell_cleared(s->rounds);
     s->phase_ms = dlr_sup_now();
@@ -95,13 +95,29 @@ static void end_round(void *arg, uint32_t round, enum dlr_cause cause, const cha
     dlr_sup_end_round(((struct dlr_sup *)arg)->rounds, round, cause, why);
 }
 
+static void prepare(void *arg, uint32_t round)
+{
+    struct dlr_sup *s = arg;
+
+    dlr_sup_tell_plan(s->planning);
+    s->phase_ms = dlr_sup_now();
+    dlr_sup_prepare_begin(s->copies, s->phase_ms);
+    dlr_sup_ranks_round(s->rounds);
+    if (dlr_sup_new_token(s->rounds) < 0)
+        return; /* which the preparation's end tells */
+    dlr_sup_tell_round(s->rounds, round);
+    dlr_sup_prepare_move(s->copies);
+    dlr_sup_versions_round(s->versions, round);
+    dlr_sup_keep_plan(s->planning);
+}
+
 const struct dlr_policy_ops dlr_sup_policy_ops = {
     .start_agents = start_agents,
     .late = say_late,
     .resize = resize,
     .rendezvous = rendezvous,
     .stop_rendezvous = stop_rendezvous,
-    .prepare = dlr_sup_prepare,
+    .prepare = prepare,
     .launch = launch,
     .end_round = end_round,
     .persist = persist,

@@ -161,14 +161,24 @@ static void load_stdin(struct dlr_sup *s, const json_t *state)
     dlr_sup_stdin_take(s->rounds, state);
 }
 
+static void save_net(const struct dlr_sup *s, json_t *state)
+{
+    dlr_sup_net_state(s->copies, state);
+}
+
+static void load_net(struct dlr_sup *s, const json_t *state)
+{
+    dlr_sup_net_take(s->copies, state);
+}
+
 static void save_bare(const struct dlr_sup *s, json_t *state)
 {
-    json_object_set_new(state, "bare_ms", json_integer(s->bare_ms));
+    dlr_sup_bare_state(s->copies, state);
 }
 
 static void load_bare(struct dlr_sup *s, const json_t *state)
 {
-    s->bare_ms = (int64_t)dlr_sup_former_number(state, "bare_ms", INT64_MAX);
+    dlr_sup_bare_take(s->copies, state);
 }
 
 static void save_workers(const struct dlr_sup *s, json_t *state)
@@ -216,7 +226,7 @@ static const struct part of_supervisor[] = {
     {save_stdin, load_stdin},
     {save_bare, load_bare},
     {save_workers, NULL},
-    {dlr_sup_net_state, dlr_sup_net_take},
+    {save_net, load_net},
     {save_round, load_round},
     {NULL, NULL},
 };

@@ -14,7 +14,7 @@ static void on_message(void *arg, const struct dlr_packet *packet)
 void dlr_sup_moves_check(struct dlr_sup *s)
 {
     if (!dlr_sup_persist_check(s->disk))
-        dlr_sup_transfers_check(s);
+        dlr_sup_transfers_check(s->copies);
 }
 
 static bool on_taken(void *arg)
@@ -61,7 +61,7 @@ static bool on_tick(void *arg)
     dlr_sup_strangers(s->nodes, now);
     dlr_sup_disk_tick(s->disk);
     dlr_sup_rendezvous_tick(s->planning, now);
-    dlr_sup_again_tick(s, now);
+    dlr_sup_again_tick(s->copies, now);
     dlr_sup_ranks_tick(s->rounds, now);
     dlr_sup_moves_check(s);
     return true;

@@ -160,7 +160,7 @@ static void start(struct dlr_sup *s)
     FUZZ_CHECK(dlr_sup_engines_open(s, &err) == 0);
     FUZZ_CHECK(plan && dlr_plan_from_json(plan, &s->planning->plan, &err) == 0);
     json_decref(plan);
-    FUZZ_CHECK(dlr_sup_holders_make(s) == 0);
+    FUZZ_CHECK(dlr_sup_holders_make(s->copies) == 0);
     dlr_policy_start(s->policy, now_ms);
     for (unsigned i = 0; i < NODES; i++) {
         struct dlr_member *m = &table->list[i];
@@ -184,10 +184,6 @@ static void start(struct dlr_sup *s)
 
 static void stop(struct dlr_sup *s)
 {
-    free(s->struck);
-    free(s->spared);
-    free(s->holders);
-    free(s->slot_bytes);
     s->planning->step.tasks = NULL;
     dlr_policy_free(s->policy);
     engines_rig_free(s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine of a supervisor's copies, in tests of it and of what is above it. */
+/* The engine of a supervisor's copies, in tests of what is above it. */
 #ifndef DLR_TESTS_SUPPORT_COPIES_RIG_H
 #define DLR_TESTS_SUPPORT_COPIES_RIG_H
 
@@ -8,13 +8,25 @@
 #include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
-/* Gives s one. */
-static inline struct dlr_sup_copies *copies_rig(struct dlr_sup *s)
+/* Gives s one, once s->planning is there, and s->nodes where it is asked: its inside, to
+ * be written.
+ */
+static inline struct dlr_sup_copies *copies_rig(struct dlr_sup *s,
+                                                const struct dlr_sup_copies_ops *ops)
 {
-    s->copies =
-        dlr_sup_copies_new(&(struct dlr_sup_copies_env){.generation = &s->generation});
+    struct dlr_sup_copies_env env = {.io = s->io,
+                                     .nodes = s->nodes,
+                                     .steps = s->steps,
+                                     .planning = s->planning,
+                                     .conf = &s->conf,
+                                     .info = &s->info,
+                                     .generation = &s->generation,
+                                     .took_over = &s->took_over};
+
+    s->copies = dlr_sup_copies_new(&env, ops, s);
     if (!s->copies)
         abort();
+    dlr_sup_copies_open(s->copies, s->policy, s->commit);
     return s->copies;
 }
 

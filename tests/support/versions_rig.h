@@ -13,7 +13,7 @@ static inline void versions_rig(struct dlr_sup *s,
 {
     struct dlr_sup_versions_env env = {.io = s->io,
                                        .nodes = s->nodes,
-                                       .copies = s,
+                                       .copies = s->copies,
                                        .conf = &s->conf,
                                        .plan = s->plan,
                                        .resume_round = &s->resume_round,

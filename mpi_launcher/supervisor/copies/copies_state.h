@@ -3,8 +3,14 @@
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_COPIES_STATE_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_COPIES_STATE_H
 
+#include "mpi_launcher/plan/parity_sets.h"
+#include "mpi_launcher/supervisor/copies/bad_copies.h"
 #include "mpi_launcher/supervisor/copies/copies.h"
 #include "mpi_launcher/supervisor/copies/requests.h"
+#include "mpi_launcher/supervisor/copies/transfers.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
 
 /* Consecutive ids, and who is told their ends. */
 struct dlr_sup_request {
@@ -14,11 +20,63 @@ struct dlr_sup_request {
     void *arg;
 };
 
+/* A copy that the network failed, and in which round: it has its second chance in the
+ * next.
+ */
+struct dlr_sup_spared {
+    struct dlr_plan_struck copy;
+    uint32_t round;
+};
+
+/* Copies and parity of the version that a round began with, made while it runs. */
+struct dlr_sup_again {
+    bool wanted;               /* others are to keep this version */
+    struct dlr_transfer *list; /* what is lacking, then how far it is */
+    unsigned n, out;           /* out: not there yet; 0: nothing is under way */
+    bool failed;         /* something of it will be lacking until the next commit */
+    int64_t deadline_ms; /* nothing is saved until then, or until out is 0 */
+};
+
 struct dlr_sup_copies {
     struct dlr_sup_copies_env env;
+    const struct dlr_sup_copies_ops *ops; /* never NULL */
+    void *arg;
+    const struct dlr_members *members;
+    const struct dlr_stepplan *step;
+    const struct dlr_plan *plan; /* in force */
+    const struct dlr_policy *policy;
+    struct dlr_commit *commit;
+
     uint32_t last_id;
     struct dlr_sup_request *requests; /* ascending */
     unsigned nrequests, room;
+
+    /* redundancy.c */
+    unsigned *holders;    /* [places][copies] of the plan in force */
+    struct dlr_sets sets; /* of ranks that share parity; rows 0: there are none */
+    uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
+    int64_t
+        bare_ms; /* since then a part of a version is not where it should be, or 0 */
+    int *kept;   /* nodes of the last round that was prepared; NULL: none */
+    unsigned nkept;
+    bool kept_whole; /* and they have all of the newest version */
+
+    struct dlr_sup_transfers transfers;
+    bool preparing;
+    int64_t prepare_ms; /* since then */
+    struct dlr_sup_again again;
+    struct dlr_plan_struck *struck;
+    unsigned nstruck;
+    struct dlr_sup_spared *spared;
+    unsigned nspared;
+
+    struct dlr_sup_bring *brings; /* fetch.c */
+    unsigned brought;             /* in this round */
+    bool bring_failed; /* a copy could not be: a version is not bad for that */
+
+    unsigned copies_bad; /* that went bad in memory, as nodes have found */
+    struct dlr_bad_copies bad_copies;
+    bool common_net; /* copies go over the control plane's network */
 };
 
 #endif

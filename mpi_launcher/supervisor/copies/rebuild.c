@@ -10,7 +10,14 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/copies/copies_state.h"
+#include "mpi_launcher/supervisor/copies/orders.h"
+#include "mpi_launcher/supervisor/copies/rebuild.h"
+#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/planning/places.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
 
 #define TERMS 1024 /* 32 of "RANK*COEF " and to spare */
 
@@ -20,21 +27,21 @@ struct parts {
     int node[DLR_PARITY_DATA_MAX];
 };
 
-static void read_parts(const struct dlr_sup *s, const struct dlr_plan_source *src,
-                       struct parts *ret)
+static void read_parts(const struct dlr_sup_copies *copies,
+                       const struct dlr_plan_source *src, struct parts *ret)
 {
     char name[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME];
 
     ret->n = dlr_sets_read_sources(src->where, ret->slot, name);
     for (unsigned i = 0; i < ret->n; i++)
-        ret->node[i] = dlr_members_find(s->members, name[i]);
+        ret->node[i] = dlr_members_find(copies->members, name[i]);
 }
 
 /* Node home learns what to make it of; when it has room, the parts are sent. The transfer's number,
  * 0: it cannot be.
  */
-static uint64_t order(struct dlr_sup *s, const struct dlr_sets *sets, unsigned rank,
-                      const struct parts *parts, int home)
+static uint64_t order(struct dlr_sup_copies *copies, const struct dlr_sets *sets,
+                      unsigned rank, const struct parts *parts, int home)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX];
     char terms[TERMS], text[TERMS + 16];
@@ -44,15 +51,15 @@ static uint64_t order(struct dlr_sup *s, const struct dlr_sets *sets, unsigned r
     if (sets->rows == 0 || parts->n != dlr_sets_group(sets, rank, ranks) ||
         dlr_sets_rebuild_terms(sets, rank, parts->slot, terms, sizeof(terms)) < 0)
         return 0;
-    t = dlr_sup_add_transfer(s, rank, home, home, true);
+    t = dlr_sup_add_transfer(copies, rank, home, home, true);
     if (!t)
         return 0;
     t->rebuild = true;
     id = t->id;
     dlr_format(text, sizeof(text), "%u %s", sets->world, terms);
-    dlr_sup_ask(s, t, "rebuild", (unsigned)home, "terms", text);
+    dlr_sup_ask(copies, t, "rebuild", (unsigned)home, "terms", text);
     for (unsigned i = 0; i < parts->n; i++) {
-        t = dlr_sup_add_transfer(s, parts->slot[i], parts->node[i], home, true);
+        t = dlr_sup_add_transfer(copies, parts->slot[i], parts->node[i], home, true);
         if (!t)
             continue;
         t->of = id;
@@ -61,18 +68,18 @@ static uint64_t order(struct dlr_sup *s, const struct dlr_sets *sets, unsigned r
     return id;
 }
 
-void dlr_sup_rebuild(struct dlr_sup *s, unsigned rank)
+void dlr_sup_rebuild(struct dlr_sup_copies *copies, unsigned rank)
 {
-    const struct dlr_plan_source *src = &s->plan->sources[rank];
-    int home =
-        dlr_sup_node_of(s->planning, (unsigned)dlr_sup_place_of(s->planning, rank));
+    const struct dlr_plan_source *src = &copies->plan->sources[rank];
+    int home = dlr_sup_node_of(copies->env.planning,
+                               (unsigned)dlr_sup_place_of(copies->env.planning, rank));
     struct parts parts;
 
-    read_parts(s, src, &parts);
-    if (order(s, &s->sets, rank, &parts, home))
-        dlr_sup_ask_reserve(s, (unsigned)home, rank, src->bytes);
+    read_parts(copies, src, &parts);
+    if (order(copies, &copies->sets, rank, &parts, home))
+        dlr_sup_ask_reserve(copies, (unsigned)home, rank, src->bytes);
     else
-        dlr_sup_add_transfer(s, rank, home, home, true); /* its limit ends it */
+        dlr_sup_add_transfer(copies, rank, home, home, true); /* its limit ends it */
 }
 
 static bool is_lost(void *arg, unsigned rank)
@@ -82,8 +89,8 @@ static bool is_lost(void *arg, unsigned rank)
     return plan->sources[rank].from == DLR_PLAN_PARITY;
 }
 
-uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan,
-                                  unsigned rank)
+uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup_copies *copies,
+                                  const struct dlr_plan *plan, unsigned rank)
 {
     DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
     const struct dlr_plan_source *src = &plan->sources[rank];
@@ -91,108 +98,107 @@ uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *s, const struct dlr_plan *plan
     uint64_t id;
     unsigned k;
 
-    if (dlr_sup_world_sets(s->planning, plan->made_by, &sets) < 0)
+    if (dlr_sup_world_sets(copies->env.planning, plan->made_by, &sets) < 0)
         return 0;
-    read_parts(s, src, &parts);
+    read_parts(copies, src, &parts);
     k = dlr_sets_maker(&sets, rank, parts.n, is_lost, (void *)plan);
-    id = k < parts.n ? order(s, &sets, rank, &parts, parts.node[k]) : 0;
+    id = k < parts.n ? order(copies, &sets, rank, &parts, parts.node[k]) : 0;
     if (id)
-        dlr_sup_ask_reserve(s, (unsigned)parts.node[k], rank, src->bytes);
+        dlr_sup_ask_reserve(copies, (unsigned)parts.node[k], rank, src->bytes);
     return id;
 }
 
 /* --- of another number of ranks -------------------------------------------------------------- */
 
 /* Room as for a copy that is brought: a slot of its own, which no rank of this round has. */
-static void ask_room(struct dlr_sup *s, const struct dlr_transfer *t)
+static void ask_room(struct dlr_sup_copies *copies, const struct dlr_transfer *t)
 {
-    uint64_t bytes = s->plan->sources[t->rank].bytes;
+    uint64_t bytes = copies->plan->sources[t->rank].bytes;
     json_t *msg = dlr_msg_new("reserve");
 
-    json_object_set_new(msg, "round", json_integer(dlr_policy_round(s->policy)));
+    json_object_set_new(msg, "round", json_integer(dlr_policy_round(copies->policy)));
     json_object_set_new(msg, "rank", json_integer(t->rank));
     json_object_set_new(msg, "bytes", json_integer((json_int_t)bytes));
     json_object_set_new(msg, "bring", json_true());
     json_object_set_new(msg, "make", json_true());
-    dlr_sup_send(s->nodes, t->to, msg);
+    dlr_sup_send(copies->env.nodes, t->to, msg);
 }
 
-static unsigned count_lost(const struct dlr_sup *s, const struct dlr_sets *sets,
-                           unsigned rank)
+static unsigned count_lost(const struct dlr_sup_copies *copies,
+                           const struct dlr_sets *sets, unsigned rank)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(sets, rank, ranks),
                                          lost = 0;
 
     for (unsigned i = 0; i < n; i++)
-        lost += is_lost((void *)s->plan, ranks[i]);
+        lost += is_lost((void *)copies->plan, ranks[i]);
     return lost;
 }
 
 /* On the first node that it falls to, or, tried on so many, on the next. Those of another lost rank of
  * the group are others. -ENOENT: there is none.
  */
-static int make(struct dlr_sup *s, const struct dlr_sets *sets, unsigned rank,
-                unsigned tried)
+static int make(struct dlr_sup_copies *copies, const struct dlr_sets *sets,
+                unsigned rank, unsigned tried)
 {
     struct dlr_transfer *t;
     struct parts parts;
     unsigned k;
 
-    read_parts(s, &s->plan->sources[rank], &parts);
-    k = dlr_sets_maker(sets, rank, parts.n, is_lost, (void *)s->plan);
-    k += tried * count_lost(s, sets, rank);
-    t = k < parts.n ? dlr_sup_transfer(s, order(s, sets, rank, &parts, parts.node[k]))
-                    : NULL;
+    read_parts(copies, &copies->plan->sources[rank], &parts);
+    k = dlr_sets_maker(sets, rank, parts.n, is_lost, (void *)copies->plan);
+    k += tried * count_lost(copies, sets, rank);
+    t = k < parts.n
+            ? dlr_sup_transfer(copies, order(copies, sets, rank, &parts, parts.node[k]))
+            : NULL;
     if (!t)
         return -ENOENT;
     t->brought = true;
     t->tried = tried;
-    ask_room(s, t);
+    ask_room(copies, t);
     return 0;
 }
 
 /* Not of memory: the next plan takes a file, or an older version. */
-static void give_up(struct dlr_sup *s, const struct dlr_sets *sets, unsigned rank,
-                    const char *why)
+static void give_up(struct dlr_sup_copies *copies, const struct dlr_sets *sets,
+                    unsigned rank, const char *why)
 {
-    const struct dlr_version *v = &s->plan->version;
+    const struct dlr_version *v = &copies->plan->version;
     unsigned ranks[DLR_PARITY_DATA_MAX];
 
     dlr_sets_group(sets, rank, ranks);
     for (unsigned row = 0; row < sets->rows; row++)
-        dlr_sup_strike(s, "*", (int)dlr_sets_shard(sets, ranks[0], row), *v);
+        dlr_sup_strike(copies, "*", (int)dlr_sets_shard(sets, ranks[0], row), *v);
     dlr_sup_say(
-        s->io,
+        copies->env.io,
         "rank %u of version %u/%llu cannot be made of parity, no node with a part "
         "of it has room: %s",
         rank, v->round, (unsigned long long)v->step, why);
-    s->transfer_rc = -ENOSPC;
-    snprintf(s->transfer_why, sizeof(s->transfer_why), "rank %u's copy: %.200s", rank,
-             why);
+    dlr_sup_transfers_fail(copies, -ENOSPC, "rank %u's copy: %.200s", rank, why);
 }
 
-void dlr_sup_rebuild_lost(struct dlr_sup *s)
+void dlr_sup_rebuild_lost(struct dlr_sup_copies *copies)
 {
     DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
 
-    for (unsigned r = 0; r < s->plan->made_by; r++) {
-        if (s->plan->sources[r].from != DLR_PLAN_PARITY)
+    for (unsigned r = 0; r < copies->plan->made_by; r++) {
+        if (copies->plan->sources[r].from != DLR_PLAN_PARITY)
             continue;
-        if (sets.rows == 0 &&
-            dlr_sup_world_sets(s->planning, s->plan->made_by, &sets) < 0) {
-            s->transfer_rc = -ENOMEM;
-            snprintf(s->transfer_why, sizeof(s->transfer_why), "no memory for sets");
+        if (sets.rows == 0 && dlr_sup_world_sets(copies->env.planning,
+                                                 copies->plan->made_by, &sets) < 0) {
+            dlr_sup_transfers_fail(copies, -ENOMEM, "no memory for sets");
             return;
         }
-        if (make(s, &sets, r, 0) < 0)
-            give_up(s, &sets, r, "its parts are not known");
+        if (make(copies, &sets, r, 0) < 0)
+            give_up(copies, &sets, r, "its parts are not known");
     }
 }
 
-static struct dlr_transfer *find(const struct dlr_sup *s, unsigned node, unsigned rank)
+static struct dlr_transfer *find(const struct dlr_sup_copies *copies, unsigned node,
+                                 unsigned rank)
 {
-    for (unsigned i = 0; s->preparing && i < s->ntransfers; i++) {
-        struct dlr_transfer *t = &s->transfers[i];
+    for (unsigned i = 0; copies->preparing && i < copies->transfers.n; i++) {
+        struct dlr_transfer *t = &copies->transfers.list[i];
 
         if (t->brought && t->to == node && t->rank == rank && !t->started && !t->ended)
             return t;
@@ -201,48 +207,49 @@ static struct dlr_transfer *find(const struct dlr_sup *s, unsigned node, unsigne
 }
 
 /* It and its parts, without a word. */
-static void drop(struct dlr_sup *s, uint64_t id)
+static void drop(struct dlr_sup_copies *copies, uint64_t id)
 {
-    for (unsigned i = 0; i < s->ntransfers; i++)
-        if (s->transfers[i].id == id || s->transfers[i].of == id)
-            s->transfers[i].ended = true;
+    for (unsigned i = 0; i < copies->transfers.n; i++)
+        if (copies->transfers.list[i].id == id || copies->transfers.list[i].of == id)
+            copies->transfers.list[i].ended = true;
 }
 
-bool dlr_sup_rebuild_room(struct dlr_sup *s, unsigned node, unsigned rank, int rc,
-                          const char *why)
+bool dlr_sup_rebuild_room(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
+                          int rc, const char *why)
 {
     DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
-    struct dlr_transfer *t = find(s, node, rank);
+    struct dlr_transfer *t = find(copies, node, rank);
     unsigned tried;
 
     if (!t)
         return false;
     if (rc == 0) {
-        dlr_sup_transfer_start(s, t);
+        dlr_sup_transfer_start(copies, t);
         return true;
     }
     tried = t->tried + 1;
-    dlr_journal_note(dlr_sup_journal(s->io), "copy_failed", "s:i,s:s,s:s,s:s", "rank",
-                     (int)rank, "from", s->members->list[node].node.name, "to",
-                     s->members->list[node].node.name, "why", why);
-    drop(s, t->id);
-    if (dlr_sup_world_sets(s->planning, s->plan->made_by, &sets) == 0 &&
-        make(s, &sets, rank, tried) < 0)
-        give_up(s, &sets, rank, why);
+    dlr_journal_note(dlr_sup_journal(copies->env.io), "copy_failed", "s:i,s:s,s:s,s:s",
+                     "rank", (int)rank, "from", copies->members->list[node].node.name,
+                     "to", copies->members->list[node].node.name, "why", why);
+    drop(copies, t->id);
+    if (dlr_sup_world_sets(copies->env.planning, copies->plan->made_by, &sets) == 0 &&
+        make(copies, &sets, rank, tried) < 0)
+        give_up(copies, &sets, rank, why);
     return true;
 }
 
-void dlr_sup_rebuild_known(struct dlr_sup *s)
+void dlr_sup_rebuild_known(struct dlr_sup_copies *copies)
 {
-    for (unsigned i = 0; i < s->ntransfers; i++) {
-        const struct dlr_transfer *t = &s->transfers[i];
+    for (unsigned i = 0; i < copies->transfers.n; i++) {
+        const struct dlr_transfer *t = &copies->transfers.list[i];
 
         if (!t->brought || !t->started)
             continue;
         /* Of a part rank is a slot's number. Without memory it is still of parity: who wants it is
          * refused, and the round begins anew.
          */
-        dlr_sup_plan_source(s->planning, t->rank, s->members->list[t->to].node.name,
-                            s->plan->sources[t->rank].bytes);
+        dlr_sup_plan_source(copies->env.planning, t->rank,
+                            copies->members->list[t->to].node.name,
+                            copies->plan->sources[t->rank].bytes);
     }
 }

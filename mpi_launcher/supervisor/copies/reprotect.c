@@ -7,7 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/copies/copies_state.h"
+#include "mpi_launcher/supervisor/copies/fetch.h"
+#include "mpi_launcher/supervisor/copies/orders.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/copies/reprotect.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
 
 static void sent(void *arg, unsigned node, uint64_t id, int rc, const char *why);
 
@@ -24,104 +31,105 @@ static struct dlr_transfer *add(struct dlr_sup_again *a)
 }
 
 /* What rank's holders lack. */
-static void add_rank(struct dlr_sup *s, unsigned rank)
+static void add_rank(struct dlr_sup_copies *copies, unsigned rank)
 {
-    unsigned place = (unsigned)dlr_sup_place_of(s->planning, rank);
-    int home = dlr_sup_node_of(s->planning, place);
+    unsigned place = (unsigned)dlr_sup_place_of(copies->env.planning, rank);
+    int home = dlr_sup_node_of(copies->env.planning, place);
 
-    for (unsigned k = 1; k <= dlr_sup_copies(s); k++) {
-        int to = dlr_sup_holder_node(s, place, k);
+    for (unsigned k = 1; k <= dlr_sup_copies(copies); k++) {
+        int to = dlr_sup_holder_node(copies, place, k);
         struct dlr_transfer *t;
 
-        if (home < 0 || to < 0 || to == home || dlr_sup_holder_has(s, place, k))
+        if (home < 0 || to < 0 || to == home || dlr_sup_holder_has(copies, place, k))
             continue;
-        t = add(&s->again);
+        t = add(&copies->again);
         if (!t) {
-            s->again.failed = true;
+            copies->again.failed = true;
             return;
         }
         t->rank = rank;
-        t->slot = s->sets.rows > 0 ? dlr_sup_shard_of(s, rank, k - 1) : rank;
+        t->slot = copies->sets.rows > 0 ? dlr_sup_shard_of(copies, rank, k - 1) : rank;
         t->from = (unsigned)home;
         t->to = (unsigned)to;
     }
 }
 
-void dlr_sup_again_plan(struct dlr_sup *s)
+void dlr_sup_again_plan(struct dlr_sup_copies *copies)
 {
-    dlr_sup_again_stop(s);
-    if (!s->plan->restore || dlr_sup_other_world(s) || dlr_sup_copies(s) == 0)
+    dlr_sup_again_stop(copies);
+    if (!copies->plan->restore || dlr_sup_other_world(copies) ||
+        dlr_sup_copies(copies) == 0)
         return;
-    s->again.wanted = true;
-    for (unsigned r = 0; r < s->plan->world; r++)
-        add_rank(s, r);
+    copies->again.wanted = true;
+    for (unsigned r = 0; r < copies->plan->world; r++)
+        add_rank(copies, r);
 }
 
-void dlr_sup_again_stop(struct dlr_sup *s)
+void dlr_sup_again_stop(struct dlr_sup_copies *copies)
 {
-    dlr_sup_requests_drop(s->copies, sent);
-    free(s->again.list);
-    s->again = (struct dlr_sup_again){.deadline_ms = INT64_MAX};
+    dlr_sup_requests_drop(copies, sent);
+    free(copies->again.list);
+    copies->again = (struct dlr_sup_again){.deadline_ms = INT64_MAX};
 }
 
-static void finish(struct dlr_sup *s)
+static void finish(struct dlr_sup_copies *copies)
 {
-    bool good = !s->again.failed;
+    bool good = !copies->again.failed;
 
-    dlr_sup_again_stop(s);
-    dlr_commit_go_on(s->commit, NULL, 0);
+    dlr_sup_again_stop(copies);
+    dlr_commit_go_on(copies->commit, NULL, 0);
     if (good)
-        dlr_sup_covered(s);
+        dlr_sup_covered(copies);
 }
 
-static void end(struct dlr_sup *s, struct dlr_transfer *t, bool good)
+static void end(struct dlr_sup_copies *copies, struct dlr_transfer *t, bool good)
 {
     if (t->ended)
         return;
     t->ended = true;
-    s->again.failed = s->again.failed || !good;
-    if (--s->again.out == 0)
-        finish(s);
+    copies->again.failed = copies->again.failed || !good;
+    if (--copies->again.out == 0)
+        finish(copies);
 }
 
 /* One slot takes all that a shard is made of. */
-static void reserve(struct dlr_sup *s, const struct dlr_transfer *t)
+static void reserve(struct dlr_sup_copies *copies, const struct dlr_transfer *t)
 {
-    for (const struct dlr_transfer *o = s->again.list; o < t; o++)
+    for (const struct dlr_transfer *o = copies->again.list; o < t; o++)
         if (o->slot == t->slot && o->to == t->to)
             return;
-    dlr_sup_ask_reserve(s, t->to, t->slot,
-                        t->slot == t->rank ? s->plan->sources[t->rank].bytes
-                                           : dlr_sup_shard_room(s, t->rank));
+    dlr_sup_ask_reserve(copies, t->to, t->slot,
+                        t->slot == t->rank ? copies->plan->sources[t->rank].bytes
+                                           : dlr_sup_shard_room(copies, t->rank));
 }
 
 /* What has not ended; nothing is saved until it has. */
-static void order(struct dlr_sup *s)
+static void order(struct dlr_sup_copies *copies)
 {
-    struct dlr_sup_again *a = &s->again;
+    struct dlr_sup_again *a = &copies->again;
 
-    dlr_sup_requests_drop(s->copies, sent);
-    a->deadline_ms = dlr_sup_now() + s->conf.transfer_timeout_ms;
-    dlr_commit_hold(s->commit);
+    dlr_sup_requests_drop(copies, sent);
+    a->deadline_ms = dlr_sup_now() + copies->env.conf->transfer_timeout_ms;
+    dlr_commit_hold(copies->commit);
     for (unsigned i = 0; i < a->n; i++) {
         if (a->list[i].ended)
             continue;
         a->list[i].started = false;
-        a->list[i].id = dlr_sup_request(s->copies, 1, sent, s);
-        reserve(s, &a->list[i]);
+        a->list[i].id = dlr_sup_request(copies, 1, sent, copies);
+        reserve(copies, &a->list[i]);
     }
 }
 
-void dlr_sup_again_start(struct dlr_sup *s)
+void dlr_sup_again_start(struct dlr_sup_copies *copies)
 {
-    struct dlr_sup_again *a = &s->again;
+    struct dlr_sup_again *a = &copies->again;
 
     if (a->wanted && a->n == 0 && !a->failed)
-        dlr_sup_covered(s);
+        dlr_sup_covered(copies);
     if (a->n == 0 || a->failed)
         return;
     a->out = a->n;
-    order(s);
+    order(copies);
 }
 
 /* A shard that is not whole yet is summed anew, of all it is made of. */
@@ -137,81 +145,82 @@ static void reopen(struct dlr_sup_again *a, const struct dlr_transfer *open)
     }
 }
 
-void dlr_sup_again_turn(struct dlr_sup *s)
+void dlr_sup_again_turn(struct dlr_sup_copies *copies)
 {
-    struct dlr_sup_again *a = &s->again;
+    struct dlr_sup_again *a = &copies->again;
 
     if (!a->out)
         return;
     for (unsigned i = 0; i < a->n; i++)
         if (!a->list[i].ended)
             reopen(a, &a->list[i]);
-    order(s);
+    order(copies);
 }
 
-void dlr_sup_again_ready(struct dlr_sup *s, unsigned node, unsigned slot)
+void dlr_sup_again_ready(struct dlr_sup_copies *copies, unsigned node, unsigned slot)
 {
-    const char *data = s->members->list[node].data;
+    const char *data = copies->members->list[node].data;
 
-    for (unsigned i = 0; s->again.out && i < s->again.n; i++) {
-        struct dlr_transfer *t = &s->again.list[i];
+    for (unsigned i = 0; copies->again.out && i < copies->again.n; i++) {
+        struct dlr_transfer *t = &copies->again.list[i];
 
         if (t->slot != slot || t->to != node || t->started || t->ended)
             continue;
         t->started = true;
-        dlr_sup_ask(s, t, "send", t->from, "data", data ? data : "");
+        dlr_sup_ask(copies, t, "send", t->from, "data", data ? data : "");
     }
 }
 
 /* That it was sent is not yet that it is kept: its holder says so. */
 static void sent(void *arg, unsigned node, uint64_t id, int rc, const char *why)
 {
-    struct dlr_sup *s = arg;
+    struct dlr_sup_copies *copies = arg;
 
-    for (unsigned i = 0; s->again.out && i < s->again.n; i++) {
-        struct dlr_transfer *t = &s->again.list[i];
+    for (unsigned i = 0; copies->again.out && i < copies->again.n; i++) {
+        struct dlr_transfer *t = &copies->again.list[i];
 
         if (t->id != id || t->from != node)
             continue;
         if (rc < 0 && !t->ended)
-            dlr_journal_note(dlr_sup_journal(s->io), "copy_failed", "s:i,s:s,s:s,s:s",
-                             "rank", t->rank, "from",
-                             s->members->list[t->from].node.name, "to",
-                             s->members->list[t->to].node.name, "why", why);
+            dlr_journal_note(dlr_sup_journal(copies->env.io), "copy_failed",
+                             "s:i,s:s,s:s,s:s", "rank", t->rank, "from",
+                             copies->members->list[t->from].node.name, "to",
+                             copies->members->list[t->to].node.name, "why", why);
         if (rc < 0)
-            end(s, t, false);
+            end(copies, t, false);
         return;
     }
 }
 
-void dlr_sup_again_copied(struct dlr_sup *s, unsigned node, unsigned rank,
+void dlr_sup_again_copied(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
                           struct dlr_version v)
 {
-    for (unsigned i = 0; s->again.out && i < s->again.n; i++) {
-        struct dlr_transfer *t = &s->again.list[i];
+    for (unsigned i = 0; copies->again.out && i < copies->again.n; i++) {
+        struct dlr_transfer *t = &copies->again.list[i];
 
-        if (t->rank == rank && t->to == node && dlr_version_eq(v, s->plan->version))
-            end(s, t, true);
+        if (t->rank == rank && t->to == node &&
+            dlr_version_eq(v, copies->plan->version))
+            end(copies, t, true);
     }
 }
 
-void dlr_sup_again_lost(struct dlr_sup *s, unsigned node)
+void dlr_sup_again_lost(struct dlr_sup_copies *copies, unsigned node)
 {
-    for (unsigned i = 0; s->again.out && i < s->again.n; i++)
-        if (s->again.list[i].from == node || s->again.list[i].to == node)
-            end(s, &s->again.list[i], false);
+    for (unsigned i = 0; copies->again.out && i < copies->again.n; i++)
+        if (copies->again.list[i].from == node || copies->again.list[i].to == node)
+            end(copies, &copies->again.list[i], false);
 }
 
-void dlr_sup_again_tick(struct dlr_sup *s, int64_t now_ms)
+void dlr_sup_again_tick(struct dlr_sup_copies *copies, int64_t now_ms)
 {
-    if (!s->again.out || now_ms < s->again.deadline_ms)
+    if (!copies->again.out || now_ms < copies->again.deadline_ms)
         return;
     dlr_sup_say(
-        s->io,
+        copies->env.io,
         "%u copies of step %llu were not made in %lld s "
         "(--dlrover-set=transfer-timeout): the next save protects the job again",
-        s->again.out, (unsigned long long)s->plan->version.step,
-        (long long)(s->conf.transfer_timeout_ms / 1000));
-    s->again.failed = true;
-    finish(s);
+        copies->again.out, (unsigned long long)copies->plan->version.step,
+        (long long)(copies->env.conf->transfer_timeout_ms / 1000));
+    copies->again.failed = true;
+    finish(copies);
 }

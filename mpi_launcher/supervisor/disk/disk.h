@@ -10,7 +10,6 @@
 #include <jansson.h>
 
 #include "common/config/job_config.h"
-#include "mpi_launcher/plan/parity_sets.h"
 #include "mpi_launcher/plan/plan.h"
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/run/run_info.h"
@@ -21,7 +20,6 @@ struct dlr_sup_nodes;
 struct dlr_sup_copies;
 struct dlr_sup_planning;
 struct dlr_sup_versions;
-struct dlr_sup;
 struct dlr_transfer;
 
 /* What it uses, and what it only reads; all of it must live as long, and may be filled
@@ -32,13 +30,10 @@ struct dlr_sup_disk_env {
     struct dlr_sup_nodes *nodes;
     struct dlr_sup_planning *planning;
     struct dlr_sup_copies *copies;
-    struct dlr_sup *whole; /* whose copies are asked, until they are in their engine */
     struct dlr_sup_versions *versions;
     const struct dlr_jobconf *conf;
     const struct dlr_runinfo *info;
     const struct dlr_plan *plan; /* in force */
-    const struct dlr_sets *sets; /* of those that share parity */
-    uint64_t *const *slot_bytes; /* [world] what each rank has reserved */
     const bool *ended_before;    /* the run ended before the job was requeued */
     const bool *took_over;       /* a supervisor of this incarnation died */
 };
@@ -113,14 +108,13 @@ void dlr_sup_persist(struct dlr_sup_disk *disk);
 /* They have told what they hold. */
 void dlr_sup_persist_reports(struct dlr_sup_disk *disk,
                              const struct dlr_plan_report *reports, unsigned n);
-/* Now and then: true when there was nothing to write, which was told. */
+/* Now and then: have all writes ended? True when there was nothing to write, which was
+ * told.
+ */
 bool dlr_sup_persist_check(struct dlr_sup_disk *disk);
 
-/* Of the transfers that write: nodes are asked for all that is made of parity, once it
- * is.
- */
+/* The transfers are writes: nodes are asked for those. */
 bool dlr_sup_is_persisting(const struct dlr_sup_disk *disk);
-void dlr_sup_write_made(struct dlr_sup_disk *disk);
 /* That was made just now: into one file with what its node has made beside. */
 void dlr_sup_write_rebuilt(struct dlr_sup_disk *disk, const struct dlr_transfer *made);
 /* A write has ended with rc and what the node says of it: 0, -errno, or -EINPROGRESS
@@ -129,7 +123,5 @@ void dlr_sup_write_rebuilt(struct dlr_sup_disk *disk, const struct dlr_transfer 
  */
 int dlr_sup_written(struct dlr_sup_disk *disk, struct dlr_transfer *t, int rc,
                     const char *said);
-/* All writes have ended. */
-void dlr_sup_write_manifest(struct dlr_sup_disk *disk);
 
 #endif

@@ -88,6 +88,8 @@ void dlr_sup_manifest_set(struct dlr_sup_manifest *m, unsigned rank,
 void dlr_sup_write_rank(struct dlr_sup_disk *disk, const struct dlr_plan *plan,
                         const char *dir, unsigned rank);
 void dlr_sup_write_nodes(struct dlr_sup_disk *disk);
+/* Nodes are asked for all that is made of parity, once it is. */
+void dlr_sup_write_made(struct dlr_sup_disk *disk);
 
 /* --- persist_periodic.c -------------------------------------------------------------- */
 

@@ -9,6 +9,10 @@
 #include "ckpt/manifest/manifest.h"
 #include "common/base/file.h"
 #include "common/base/str.h"
+#include "mpi_launcher/supervisor/copies/orders.h"
+#include "mpi_launcher/supervisor/copies/rebuild.h"
+#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/transfers.h"
 #include "mpi_launcher/supervisor/disk/disk_state.h"
 #include "mpi_launcher/supervisor/io/reactor.h"
 #include "mpi_launcher/supervisor/io/state_files.h"
@@ -18,14 +22,13 @@
 #include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
-#include "mpi_launcher/supervisor/supervisor.h" /* copies, until they are in their engine */
 #include "mpi_launcher/supervisor/versions/versions.h"
 
 void dlr_sup_write_rebuilt(struct dlr_sup_disk *disk, const struct dlr_transfer *made)
 {
     struct dlr_transfer was = *made, *t;
 
-    t = dlr_sup_add_transfer(disk->env.whole, was.rank, was.to, was.to, true);
+    t = dlr_sup_add_transfer(disk->env.copies, was.rank, was.to, was.to, true);
     if (!t)
         return;
     memcpy(t->path, was.path, sizeof(t->path));
@@ -46,7 +49,6 @@ static int choose_path(const struct dlr_sup_disk *disk, const char *dir,
 void dlr_sup_write_rank(struct dlr_sup_disk *disk, const struct dlr_plan *plan,
                         const char *dir, unsigned rank)
 {
-    struct dlr_sup *s = disk->env.whole;
     const struct dlr_plan_source *src = &plan->sources[rank];
     struct dlr_transfer *t;
     int holder;
@@ -55,24 +57,23 @@ void dlr_sup_write_rank(struct dlr_sup_disk *disk, const struct dlr_plan *plan,
     if (src->from == DLR_PLAN_FILE && dlr_below(src->where, dir))
         return;
     if (src->from == DLR_PLAN_FILE) {
-        s->transfer_rc = -EXDEV;
-        snprintf(s->transfer_why, sizeof(s->transfer_why),
-                 "rank %u's is in '%.160s' still", rank, src->where);
+        dlr_sup_transfers_fail(disk->env.copies, -EXDEV,
+                               "rank %u's is in '%.160s' still", rank, src->where);
         return;
     }
     if (src->from == DLR_PLAN_PARITY) {
-        t = dlr_sup_transfer(disk->env.whole,
-                             dlr_sup_rebuild_anywhere(disk->env.whole, plan, rank));
+        t = dlr_sup_transfer(disk->env.copies,
+                             dlr_sup_rebuild_anywhere(disk->env.copies, plan, rank));
     } else {
         holder = dlr_members_find(disk->members, src->where);
-        t = dlr_sup_add_transfer(disk->env.whole, rank, holder, holder, true);
+        t = dlr_sup_add_transfer(disk->env.copies, rank, holder, holder, true);
         if (t)
             t->started = t->waits = true;
     }
     if (!t || choose_path(disk, dir, t) < 0) {
-        s->transfer_rc = -EIO; /* a manifest must not name a file that nobody writes */
-        snprintf(s->transfer_why, sizeof(s->transfer_why),
-                 "rank %u's copy: nobody can write it", rank);
+        /* a manifest must not name a file that nobody writes */
+        dlr_sup_transfers_fail(disk->env.copies, -EIO,
+                               "rank %u's copy: nobody can write it", rank);
         if (t)
             t->ended = true;
     }
@@ -81,11 +82,11 @@ void dlr_sup_write_rank(struct dlr_sup_disk *disk, const struct dlr_plan *plan,
 /* All that a node is to write, in one order. */
 static void ask_node(struct dlr_sup_disk *disk, unsigned node)
 {
-    struct dlr_sup *s = disk->env.whole;
+    const struct dlr_sup_transfers *all = dlr_sup_transfers(disk->env.copies);
     json_t *msg = NULL, *with = json_array();
 
-    for (unsigned i = 0; i < s->ntransfers; i++) {
-        struct dlr_transfer *t = &s->transfers[i];
+    for (unsigned i = 0; i < all->n; i++) {
+        struct dlr_transfer *t = &all->list[i];
 
         if (!t->waits || t->ended || t->to != node)
             continue;
@@ -95,7 +96,7 @@ static void ask_node(struct dlr_sup_disk *disk, unsigned node)
                                   json_pack("[i, I]", (int)t->rank, (json_int_t)t->id));
             continue;
         }
-        msg = dlr_sup_order(disk->env.whole, t, "persist");
+        msg = dlr_sup_order(disk->env.copies, t, "persist");
         json_object_set_new(msg, "path", json_string(t->path));
     }
     if (msg && json_array_size(with) > 0)
@@ -114,11 +115,11 @@ void dlr_sup_write_nodes(struct dlr_sup_disk *disk)
 /* All nodes at once: they make theirs at the same time, and without the last one there is no manifest. */
 void dlr_sup_write_made(struct dlr_sup_disk *disk)
 {
-    struct dlr_sup *s = disk->env.whole;
+    const struct dlr_sup_transfers *all = dlr_sup_transfers(disk->env.copies);
     bool any = false;
 
-    for (unsigned i = 0; i < s->ntransfers; i++) {
-        const struct dlr_transfer *t = &s->transfers[i];
+    for (unsigned i = 0; i < all->n; i++) {
+        const struct dlr_transfer *t = &all->list[i];
 
         if (t->rebuild && !t->ended)
             return;
@@ -140,7 +141,7 @@ int dlr_sup_written(struct dlr_sup_disk *disk, struct dlr_transfer *t, int rc,
     t->alone = true;
     dlr_sup_persist_dir(disk, dir, sizeof(dir));
     choose_path(disk, dir, t);
-    dlr_sup_ask(disk->env.whole, t, "persist", t->to, "path", t->path);
+    dlr_sup_ask(disk->env.copies, t, "persist", t->to, "path", t->path);
     return -EINPROGRESS;
 }
 
@@ -160,7 +161,7 @@ bool dlr_sup_unwritten(const struct dlr_sup_disk *disk)
 void dlr_sup_persist(struct dlr_sup_disk *disk)
 {
     disk->persist.begun_ms = dlr_sup_now();
-    dlr_sup_transfers_clear(disk->env.whole);
+    dlr_sup_transfers_clear(disk->env.copies);
     /* For a requeue always: nothing else is left of the run then. */
     if (dlr_policy_is_told(disk->policy)
             ? dlr_sup_unwritten(disk)
@@ -168,16 +169,6 @@ void dlr_sup_persist(struct dlr_sup_disk *disk)
         dlr_sup_gather(disk->env.planning);
     else
         disk->persist.none = true;
-}
-
-bool dlr_sup_persist_check(struct dlr_sup_disk *disk)
-{
-    bool none = disk->persist.none;
-
-    disk->persist.none = false;
-    if (none)
-        disk->ops->persisted(disk->arg);
-    return none;
 }
 
 bool dlr_sup_is_persisting(const struct dlr_sup_disk *disk)
@@ -191,7 +182,7 @@ static void write_plan(struct dlr_sup_disk *disk, const struct dlr_plan *plan,
     struct dlr_sup_persist *p = &disk->persist;
 
     dlr_sup_file_do(disk->env.io, dlr_sup_file_mkdirs, dir, NULL); /* who writes says */
-    disk->env.whole->transfer_version = plan->version;
+    dlr_sup_transfers(disk->env.copies)->version = plan->version;
     p->write = (struct dlr_persist_write){plan->version, dlr_persist_tag()};
     p->writes = true;
     for (unsigned r = 0; r < plan->made_by; r++)
@@ -209,8 +200,7 @@ void dlr_sup_persist_reports(struct dlr_sup_disk *disk,
     struct dlr_err err;
 
     dlr_sup_want_places(disk->env.planning, &want);
-    want.struck = disk->env.whole->struck;
-    want.nstruck = disk->env.whole->nstruck;
+    want.struck = dlr_sup_struck(disk->env.copies, &want.nstruck);
     want.files = disk->files;
     want.nfiles = disk->nfiles;
     want.has_committed = dlr_sup_newest(disk->env.versions, &want.committed);
@@ -273,10 +263,10 @@ static void add_former(const struct dlr_sup_disk *disk, struct dlr_sup_manifest 
 
 static void add_written(const struct dlr_sup_disk *disk, struct dlr_sup_manifest *m)
 {
-    const struct dlr_sup *s = disk->env.whole;
+    const struct dlr_sup_transfers *all = dlr_sup_transfers(disk->env.copies);
 
-    for (unsigned i = 0; i < s->ntransfers; i++) {
-        const struct dlr_transfer *t = &s->transfers[i];
+    for (unsigned i = 0; i < all->n; i++) {
+        const struct dlr_transfer *t = &all->list[i];
 
         if (t->rank >= m->world || t->rebuild || !t->path[0])
             continue;
@@ -321,14 +311,14 @@ static int start_manifest(struct dlr_sup_disk *disk)
     return 0;
 }
 
-void dlr_sup_write_manifest(struct dlr_sup_disk *disk)
+static void write_manifest(struct dlr_sup_disk *disk)
 {
-    const struct dlr_sup *s = disk->env.whole;
-    const char *why = s->transfer_why;
-    int rc = s->transfer_rc;
+    const struct dlr_sup_transfers *all = dlr_sup_transfers(disk->env.copies);
+    const char *why = all->why;
+    int rc = all->rc;
 
     disk->persist.writes = false;
-    if (rc == 0 && s->moved) {
+    if (rc == 0 && all->moved) {
         rc = start_manifest(disk);
         if (rc == 0)
             return;
@@ -336,4 +326,19 @@ void dlr_sup_write_manifest(struct dlr_sup_disk *disk)
     }
     tell(disk, rc, 0, disk->env.info->dir, why);
     disk->ops->persisted(disk->arg);
+}
+
+bool dlr_sup_persist_check(struct dlr_sup_disk *disk)
+{
+    if (disk->persist.none) {
+        disk->persist.none = false;
+        disk->ops->persisted(disk->arg);
+        return true;
+    }
+    if (disk->persist.writes) {
+        dlr_sup_write_made(disk);
+        if (dlr_sup_transfers_ended(disk->env.copies))
+            write_manifest(disk);
+    }
+    return false;
 }

@@ -6,6 +6,7 @@
 #include "ckpt/manifest/manifest.h"
 #include "common/base/cleanup.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
 #include "mpi_launcher/supervisor/copies/requests.h"
 #include "mpi_launcher/supervisor/disk/persist_schedule.h"
 #include "mpi_launcher/supervisor/io/state_files.h"
@@ -14,7 +15,6 @@
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
-#include "mpi_launcher/supervisor/supervisor.h" /* copies, until they are in their engine */
 #include "mpi_launcher/supervisor/versions/versions.h"
 
 enum state { IDLE, WRITING, MANIFEST };
@@ -192,7 +192,7 @@ static int writer_of(const struct dlr_sup_disk *disk, unsigned rank)
     case BY_OWNER:
         return dlr_sup_node_of(disk->env.planning, place);
     case BY_HOLDER:
-        return dlr_sup_holder_node(disk->env.whole, place, 1);
+        return dlr_sup_holder_node(disk->env.copies, place, 1);
     default:
         return -1;
     }
@@ -255,9 +255,10 @@ static void ask_together(struct dlr_sup_disk *disk, const struct dlr_plan_place 
 /* The node that may be asked for what its owner could not write; -1: none. */
 static int other_writer(const struct dlr_sup_disk *disk, unsigned place)
 {
-    int holder = disk->env.sets->rows > 0 || dlr_sup_copies(disk->env.whole) == 0
+    int holder = dlr_sup_sets(disk->env.copies)->rows > 0 ||
+                         dlr_sup_copies(disk->env.copies) == 0
                      ? -1
-                     : dlr_sup_holder_node(disk->env.whole, place, 1);
+                     : dlr_sup_holder_node(disk->env.copies, place, 1);
 
     return holder >= 0 && holder != dlr_sup_node_of(disk->env.planning, place) &&
                    disk->members->list[holder].here

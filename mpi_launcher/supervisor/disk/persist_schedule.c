@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/supervisor/disk/persist_schedule.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
 
 #include <errno.h>
 #include <linux/magic.h>
@@ -13,7 +14,6 @@
 #include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/nodes/loss_rate.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
-#include "mpi_launcher/supervisor/supervisor.h" /* copies, until they are in their engine */
 
 #define AGAIN_S 60  /* from what was not written to the next try, and at least */
 #define AGAIN_OF 10 /* times what a write takes */
@@ -37,8 +37,10 @@ static unsigned set_size(const struct dlr_sup_disk *disk, unsigned covered)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX], most = 1;
 
-    for (unsigned r = 0; disk->env.sets->rows > 0 && r < disk->env.sets->world; r++) {
-        unsigned n = dlr_sets_group(disk->env.sets, r, ranks);
+    for (unsigned r = 0; dlr_sup_sets(disk->env.copies)->rows > 0 &&
+                         r < dlr_sup_sets(disk->env.copies)->world;
+         r++) {
+        unsigned n = dlr_sets_group(dlr_sup_sets(disk->env.copies), r, ranks);
 
         most = n > most ? n : most;
     }
@@ -49,7 +51,7 @@ bool dlr_sup_due_next(const struct dlr_sup_disk *disk, const struct dlr_sup_due 
                       struct dlr_cadence_risk *ret_risk,
                       struct dlr_cadence_persist *ret)
 {
-    unsigned covered = dlr_sup_copies(disk->env.whole);
+    unsigned covered = dlr_sup_copies(disk->env.copies);
 
     *ret_risk =
         (struct dlr_cadence_risk){.nodes = disk->env.plan->nplaces,
@@ -169,7 +171,7 @@ int dlr_sup_due_place(struct dlr_sup_disk *disk, struct dlr_sup_due *d, char *re
     if (!is_auto(disk) || d->is_place)
         return 0;
     for (unsigned r = 0; r < disk->env.plan->world; r++)
-        bytes += (double)(*disk->env.slot_bytes)[r] * versions;
+        bytes += (double)dlr_sup_slot_bytes(disk->env.copies, r) * versions;
     dlr_sup_persist_dir(disk, dir, sizeof(dir));
     rc = ask(disk, dir, bytes);
     d->is_place = rc == 0;

@@ -64,7 +64,7 @@ static int load_plan(struct dlr_sup_rounds *rounds, const json_t *state)
     int rc = dlr_sup_plan_adopt(rounds->env.planning, json_object_get(state, "plan"));
 
     if (rc == 0)
-        rc = dlr_sup_holders_make(rounds->env.sup);
+        rc = dlr_sup_holders_make(rounds->env.copies);
     if (rc < 0)
         dlr_sup_plan_drop(rounds->env.planning);
     return rc;
@@ -96,8 +96,7 @@ int dlr_sup_load_round(struct dlr_sup_rounds *rounds, const json_t *state)
     rounds->turn =
         dlr_msg_uint(state, "turn", UINT32_MAX, &turn) == 0 ? (uint32_t)turn : 0;
     dlr_sup_losses_count(rounds->env.nodes, rounds->env.plan->nplaces);
-    rounds->env.sup->transfer_version =
-        rounds->env.plan->version; /* what agents may still ask for */
+    dlr_sup_transfers_of_plan(rounds->env.copies); /* what agents may still ask for */
     return 0;
 }
 
@@ -229,11 +228,12 @@ static void again(struct dlr_sup_rounds *rounds)
 {
     struct dlr_version newest;
 
-    if (!rounds->env.sup->bare_ms || !dlr_sup_newest(rounds->env.versions, &newest) ||
+    if (!dlr_sup_is_bare(rounds->env.copies) ||
+        !dlr_sup_newest(rounds->env.versions, &newest) ||
         !dlr_version_eq(newest, rounds->env.plan->version))
         return;
-    dlr_sup_again_plan(rounds->env.sup);
-    dlr_sup_again_start(rounds->env.sup);
+    dlr_sup_again_plan(rounds->env.copies);
+    dlr_sup_again_start(rounds->env.copies);
 }
 
 static void adopted(struct dlr_sup_rounds *rounds)
@@ -245,7 +245,7 @@ static void adopted(struct dlr_sup_rounds *rounds)
             .moved) /* else it would only disturb copies that are on their way */
         dlr_sup_tell_round(rounds, rounds->env.sup->running_round);
     dlr_sup_rounds_changed(rounds);
-    dlr_sup_holders_ask_all(rounds->env.sup);
+    dlr_sup_holders_ask_all(rounds->env.copies);
     dlr_sup_ranks_adopted(rounds);
     again(rounds);
     replay(rounds);
@@ -310,7 +310,7 @@ static void agent_is_new(struct dlr_sup_rounds *rounds, unsigned node, int64_t r
 
     if (round == dlr_policy_round(rounds->policy))
         return;
-    dlr_sup_transfers_lost(rounds->env.sup, node);
+    dlr_sup_transfers_lost(rounds->env.copies, node);
     dlr_sup_gather_lost(rounds->env.planning, node);
     if (dlr_policy_phase(rounds->policy) == DLR_PHASE_END) {
         msg = dlr_msg_new("kill");

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "common/base/cleanup.h"
 #include "common/json/message.h"
@@ -13,6 +14,24 @@
 bool dlr_sup_ranks_gathered(const struct dlr_sup_rounds *rounds)
 {
     return dlr_sup_seats_told(rounds->env.planning);
+}
+
+/* One that can be guessed would let anybody write into the copies: without it there is no
+ * round.
+ */
+int dlr_sup_new_token(struct dlr_sup_rounds *rounds)
+{
+    unsigned char raw[16];
+
+    if (getrandom(raw, sizeof(raw), 0) != sizeof(raw)) {
+        dlr_sup_transfers_fail(rounds->env.copies, -EIO,
+                               "no random number for the round's token: getrandom: %s",
+                               strerror(errno));
+        return -EIO;
+    }
+    for (unsigned i = 0; i < sizeof(raw); i++)
+        snprintf(rounds->env.sup->token + 2 * i, 3, "%02x", raw[i]);
+    return 0;
 }
 
 /* Which places send copies to which: those of place p are list[at[p]] to list[at[p + 1] - 1]. */
@@ -36,9 +55,9 @@ static json_t *row_of(struct dlr_sup_rounds *rounds, unsigned p)
 
 static void add_partners(struct dlr_sup_rounds *rounds, json_t *partners, unsigned p)
 {
-    if (dlr_sup_copies(rounds->env.sup) > 0)
+    if (dlr_sup_copies(rounds->env.copies) > 0)
         json_object_set_new(partners, rounds->env.plan->places[p].node.name,
-                            dlr_sup_holder_names(rounds->env.sup, p));
+                            dlr_sup_holder_names(rounds->env.copies, p));
 }
 
 /* What all nodes are told alike. */
@@ -52,7 +71,7 @@ static json_t *head(struct dlr_sup_rounds *rounds, uint32_t round)
     json_object_set_new(msg, "turn", json_integer(rounds->turn));
     if (dlr_sup_ranks_gathered(rounds))
         json_object_set_new(msg, "gather", json_true());
-    json_object_set_new(msg, "restore", dlr_sup_restore_row(rounds->env.sup));
+    json_object_set_new(msg, "restore", dlr_sup_restore_row(rounds->env.copies));
     return msg;
 }
 
@@ -70,7 +89,7 @@ static int tell_all(struct dlr_sup_rounds *rounds, uint32_t round)
     }
     json_object_set_new(msg, "nodes", nodes);
     json_object_set_new(msg, "partners", partners);
-    json_object_set_new(msg, "sums", dlr_sup_round_sums(rounds->env.sup));
+    json_object_set_new(msg, "sums", dlr_sup_round_sums(rounds->env.copies));
     text = dlr_msg_text(msg);
     if (!text)
         return -ENOMEM;
@@ -90,13 +109,13 @@ static void count_senders(const struct dlr_sup_rounds *rounds, struct senders *r
     unsigned n = rounds->env.plan->nplaces;
 
     for (unsigned p = 0; p < n; p++)
-        for (unsigned k = 1; k <= dlr_sup_copies(rounds->env.sup); k++)
-            ret->at[dlr_sup_holder(rounds->env.sup, p, k) + 2]++;
+        for (unsigned k = 1; k <= dlr_sup_copies(rounds->env.copies); k++)
+            ret->at[dlr_sup_holder(rounds->env.copies, p, k) + 2]++;
     for (unsigned q = 2; q < n + 2; q++)
         ret->at[q] += ret->at[q - 1];
     for (unsigned p = 0; p < n; p++)
-        for (unsigned k = 1; k <= dlr_sup_copies(rounds->env.sup); k++)
-            ret->list[ret->at[dlr_sup_holder(rounds->env.sup, p, k) + 1]++] = p;
+        for (unsigned k = 1; k <= dlr_sup_copies(rounds->env.copies); k++)
+            ret->list[ret->at[dlr_sup_holder(rounds->env.copies, p, k) + 1]++] = p;
 }
 
 static void add_place(struct dlr_sup_rounds *rounds, json_t *nodes, json_t *partners,
@@ -120,13 +139,13 @@ static void tell_place(struct dlr_sup_rounds *rounds, const json_t *common, unsi
     add_place(rounds, nodes, partners, seen, p);
     for (unsigned i = from->at[p]; i < from->at[p + 1]; i++)
         add_place(rounds, nodes, partners, seen, from->list[i]);
-    for (unsigned k = 1; k <= dlr_sup_copies(rounds->env.sup); k++)
-        add_place(rounds, nodes, NULL, seen, dlr_sup_holder(rounds->env.sup, p, k));
+    for (unsigned k = 1; k <= dlr_sup_copies(rounds->env.copies); k++)
+        add_place(rounds, nodes, NULL, seen, dlr_sup_holder(rounds->env.copies, p, k));
     seen[p] = false;
     for (unsigned i = from->at[p]; i < from->at[p + 1]; i++)
         seen[from->list[i]] = false;
-    for (unsigned k = 1; k <= dlr_sup_copies(rounds->env.sup); k++)
-        seen[dlr_sup_holder(rounds->env.sup, p, k)] = false;
+    for (unsigned k = 1; k <= dlr_sup_copies(rounds->env.copies); k++)
+        seen[dlr_sup_holder(rounds->env.copies, p, k)] = false;
     json_object_set_new(msg, "nodes", nodes);
     json_object_set_new(msg, "partners", partners);
     dlr_sup_send(rounds->env.nodes, (unsigned)dlr_sup_node_of(rounds->env.planning, p),
@@ -153,7 +172,7 @@ static int tell_each(struct dlr_sup_rounds *rounds, uint32_t round)
     unsigned n = rounds->env.plan->nplaces;
     DLR_AUTO_FREE unsigned *at = calloc(n + 2, sizeof(*at));
     DLR_AUTO_FREE unsigned *list =
-        calloc((size_t)n * dlr_sup_copies(rounds->env.sup) + 1, sizeof(*list));
+        calloc((size_t)n * dlr_sup_copies(rounds->env.copies) + 1, sizeof(*list));
     DLR_AUTO_FREE bool *seen = calloc(n, sizeof(*seen));
     DLR_AUTO_FREE bool *placed = calloc(rounds->members->n, sizeof(*placed));
     DLR_AUTO_JSON json_t *common = head(rounds, round);
@@ -172,16 +191,16 @@ static int tell_each(struct dlr_sup_rounds *rounds, uint32_t round)
 
 void dlr_sup_tell_round(struct dlr_sup_rounds *rounds, uint32_t round)
 {
-    int rc = rounds->env.sup->sets.rows > 0 ? tell_all(rounds, round)
-                                            : tell_each(rounds, round);
+    int rc = dlr_sup_sets(rounds->env.copies)->rows > 0 ? tell_all(rounds, round)
+                                                        : tell_each(rounds, round);
 
     if (rc == 0)
         return;
-    rounds->env.sup->transfer_rc = rc;
-    snprintf(rounds->env.sup->transfer_why, sizeof(rounds->env.sup->transfer_why),
-             rc == -E2BIG
-                 ? "%u nodes are too many for parity: what each must know of all takes "
-                   "more than a message (--dlrover-redundancy)"
-                 : "no memory for what %u nodes are told of the round",
-             rounds->env.plan->nplaces);
+    dlr_sup_transfers_fail(
+        rounds->env.copies, rc,
+        rc == -E2BIG
+            ? "%u nodes are too many for parity: what each must know of all takes "
+              "more than a message (--dlrover-redundancy)"
+            : "no memory for what %u nodes are told of the round",
+        rounds->env.plan->nplaces);
 }

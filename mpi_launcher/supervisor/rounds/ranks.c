@@ -88,7 +88,7 @@ static int at_home(struct dlr_sup_rounds *rounds, bool same, bool committed)
             rounds->env.plan->places[rounds->env.plan->place_of[r]].node.name;
 
         rc = dlr_sup_plan_source(rounds->env.planning, r, same ? NULL : home,
-                                 committed ? rounds->env.sup->slot_bytes[r]
+                                 committed ? dlr_sup_slot_bytes(rounds->env.copies, r)
                                            : rounds->env.plan->sources[r].bytes);
     }
     return rc;
@@ -104,7 +104,7 @@ static int keep_sources(struct dlr_sup_rounds *rounds, bool same)
         return dlr_sup_plan_restore(rounds->env.planning, NULL);
     if (rounds->env.plan->restore &&
         dlr_version_eq(newest, rounds->env.plan->version)) {
-        if (dlr_sup_other_world(rounds->env.sup))
+        if (dlr_sup_other_world(rounds->env.copies))
             rounds->env.sup->anywhere = true; /* where they were, they are */
         else if (at_home(rounds, same, false) < 0)
             return -ENOMEM;
@@ -188,12 +188,12 @@ static void limit_restore(struct dlr_sup_rounds *rounds)
 static int begin_turn(struct dlr_sup_rounds *rounds, unsigned world, bool same)
 {
     uint32_t round = rounds->env.sup->running_round;
-    bool whole =
-        same && rounds->env.sup->kept_whole; /* its holders have all of it still */
+    bool whole = same && dlr_sup_kept_whole(
+                             rounds->env.copies); /* its holders have all of it still */
 
     free(rounds->restored);
     rounds->restored = calloc(world, 1);
-    if (!rounds->restored || dlr_sup_holders_make(rounds->env.sup) < 0)
+    if (!rounds->restored || dlr_sup_holders_make(rounds->env.copies) < 0)
         return -ENOMEM;
     rounds->turn++;
     tell(rounds, same);
@@ -201,21 +201,22 @@ static int begin_turn(struct dlr_sup_rounds *rounds, unsigned world, bool same)
     rounds->first_step_seen = rounds->go_told = false;
     if (!same)
         dlr_sup_again_stop(
-            rounds->env.sup); /* its holders are others; see dlr_sup_again_turn() */
-    dlr_sup_bring_round(rounds->env.sup);
-    rounds->env.sup->transfer_version = rounds->env.plan->version;
-    if (dlr_sup_new_token(rounds->env.sup) < 0 || reset(rounds) < 0)
+            rounds->env.copies); /* its holders are others; see dlr_sup_again_turn() */
+    dlr_sup_bring_round(rounds->env.copies);
+    dlr_sup_transfers_of_plan(rounds->env.copies);
+    if (dlr_sup_new_token(rounds) < 0 || reset(rounds) < 0)
         return -ENOMEM;
     memset(rounds->ranks->behind, 1, rounds->members->n);
     dlr_sup_forget_steps(rounds->env.nodes);
     dlr_sup_versions_turn(rounds->env.versions, round, same);
     limit_restore(rounds);
     dlr_sup_keep_plan(rounds->env.planning);
-    rounds->env.sup->kept_whole |= whole;
+    if (whole)
+        dlr_sup_set_kept_whole(rounds->env.copies);
     dlr_sup_tell_round(rounds, round);
     dlr_sup_send_peers(
         rounds->env.nodes); /* a successor must know how many ranks there are */
-    dlr_sup_again_turn(rounds->env.sup);
+    dlr_sup_again_turn(rounds->env.copies);
     return 0;
 }
 

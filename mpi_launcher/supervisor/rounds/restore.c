@@ -20,10 +20,10 @@ static void strike_corrupt(struct dlr_sup_rounds *rounds, unsigned rank,
                         dlr_sup_place_of(rounds->env.planning, corrupt)) == (int)node;
 
     if (here)
-        dlr_sup_strike(rounds->env.sup, rounds->members->list[node].node.name,
+        dlr_sup_strike(rounds->env.copies, rounds->members->list[node].node.name,
                        (int)corrupt, v);
-    else if (dlr_sup_blames(rounds->env.sup, "*", (int)corrupt, v, -ECONNRESET))
-        dlr_sup_strike(rounds->env.sup, "*", (int)corrupt, v);
+    else if (dlr_sup_blames(rounds->env.copies, "*", (int)corrupt, v, -ECONNRESET))
+        dlr_sup_strike(rounds->env.copies, "*", (int)corrupt, v);
 }
 
 /* Of a version of another number of ranks, which all read from whoever has it: a file, or memory of this
@@ -38,24 +38,24 @@ static void strike_read(struct dlr_sup_rounds *rounds, unsigned corrupt, unsigne
         return; /* the next plan is of what is there then */
     if (src->from == DLR_PLAN_FILE ||
         dlr_streq(src->where, rounds->members->list[node].node.name) ||
-        dlr_sup_blames(rounds->env.sup, src->where, (int)corrupt, v, -ECONNRESET))
-        dlr_sup_strike(rounds->env.sup, src->where, (int)corrupt, v);
+        dlr_sup_blames(rounds->env.copies, src->where, (int)corrupt, v, -ECONNRESET))
+        dlr_sup_strike(rounds->env.copies, src->where, (int)corrupt, v);
 }
 
 static void strike(struct dlr_sup_rounds *rounds, unsigned rank, unsigned node,
                    struct dlr_version v, uint64_t corrupt)
 {
-    bool other = dlr_sup_other_world(rounds->env.sup);
+    bool other = dlr_sup_other_world(rounds->env.copies);
 
     if (corrupt && other)
         strike_read(rounds, (unsigned)corrupt - 1, node, v);
     else if (corrupt)
         strike_corrupt(rounds, rank, (unsigned)corrupt - 1, node, v);
-    else if (!other && !rounds->env.sup->bring_failed)
-        dlr_sup_strike(rounds->env.sup, rounds->members->list[node].node.name,
+    else if (!other && !dlr_sup_bring_failed(rounds->env.copies))
+        dlr_sup_strike(rounds->env.copies, rounds->members->list[node].node.name,
                        (int)rank, v);
-    else if (dlr_sup_blames(rounds->env.sup, "*", -1, v, -ECONNRESET))
-        dlr_sup_strike(rounds->env.sup, "*", -1,
+    else if (dlr_sup_blames(rounds->env.copies, "*", -1, v, -ECONNRESET))
+        dlr_sup_strike(rounds->env.copies, "*", -1,
                        v); /* no copy is known to be bad, twice */
 }
 
@@ -98,8 +98,9 @@ static void all_restored(struct dlr_sup_rounds *rounds, struct dlr_version v)
     dlr_sup_rounds_changed(rounds);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "restored", "s:I,s:o,s:i,s:I",
                      "round", (json_int_t)rounds->env.sup->running_round, "version",
-                     dlr_sup_version(&v), "brought", rounds->env.sup->brought,
-                     "took_ms", (json_int_t)(dlr_sup_now() - rounds->launch_ms));
+                     dlr_sup_version(&v), "brought",
+                     dlr_sup_brought(rounds->env.copies), "took_ms",
+                     (json_int_t)(dlr_sup_now() - rounds->launch_ms));
 }
 
 void dlr_sup_on_restored(struct dlr_sup_rounds *rounds, unsigned node,

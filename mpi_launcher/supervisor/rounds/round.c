@@ -180,7 +180,7 @@ static void reset_round(struct dlr_sup_rounds *rounds, uint32_t round)
     rounds->restored = calloc(rounds->env.plan->world, 1);
     free(rounds->up);
     rounds->up = calloc(rounds->env.step->world, 1);
-    dlr_sup_bring_round(rounds->env.sup);
+    dlr_sup_bring_round(rounds->env.copies);
     rounds->nrestored = rounds->tasks_up = 0;
     rounds->first_step_seen = rounds->first_step_told = rounds->end_told = false;
     rounds->running_told = rounds->go_told = false;

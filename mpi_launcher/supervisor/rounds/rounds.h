@@ -17,6 +17,7 @@
 #include "mpi_launcher/supervisor/versions/versions.h"
 
 struct dlr_sup;
+struct dlr_sup_copies;
 struct dlr_sup_disk;
 struct dlr_sup_rounds; /* opaque */
 
@@ -28,6 +29,7 @@ struct dlr_sup_rounds_env {
     struct dlr_sup_nodes *nodes;
     struct dlr_sup_steps *steps;
     struct dlr_sup_planning *planning;
+    struct dlr_sup_copies *copies;
     struct dlr_sup_versions *versions;
     struct dlr_sup_disk *disk;
     struct dlr_sup *sup; /* for calls into engines that are not apart yet */
@@ -110,6 +112,7 @@ bool dlr_sup_has_restored(
  * has changed.
  */
 void dlr_sup_tell_round(struct dlr_sup_rounds *rounds, uint32_t round);
+int dlr_sup_new_token(struct dlr_sup_rounds *rounds); /* -EIO: there is no randomness */
 
 /* ranks.c: who is there of the program's ranks, where these are not Slurm's tasks, or
  * not where the plan has them, or start again inside the round.

@@ -17,8 +17,8 @@
 #include "mpi_launcher/supervisor/nodes/nodes.h"
 
 struct dlr_sup_versions; /* opaque */
+struct dlr_sup_copies;
 struct dlr_sup_planning;
-struct dlr_sup;
 
 /* What it uses, and what it only reads; all of it must live as long, and may be filled
  * later.
@@ -27,7 +27,7 @@ struct dlr_sup_versions_env {
     struct dlr_sup_io *io;
     struct dlr_sup_nodes *nodes;
     struct dlr_sup_planning *planning;
-    struct dlr_sup *copies; /* whose functions are called, until they are an engine */
+    struct dlr_sup_copies *copies;
     const struct dlr_jobconf *conf;
     const struct dlr_plan *plan;  /* in force */
     const uint32_t *resume_round; /* where a former supervisor or incarnation stopped */

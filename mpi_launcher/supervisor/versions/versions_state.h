@@ -4,8 +4,12 @@
 #define DLR_MPI_LAUNCHER_SUPERVISOR_VERSIONS_VERSIONS_STATE_H
 
 #include "mpi_launcher/policy/repeated_failure.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/transfers.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
-#include "mpi_launcher/supervisor/supervisor.h" /* the copies, until they are one */
 #include "mpi_launcher/supervisor/versions/versions.h"
 
 #define DLR_SUP_ABORTED 16u /* versions whose tasks may say something of them still */

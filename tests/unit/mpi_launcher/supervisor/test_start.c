@@ -16,6 +16,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/engines_rig.h"
@@ -185,7 +186,7 @@ static void plan(unsigned n)
     in_force->places = calloc(n, sizeof(*in_force->places));
     in_force->ranks = calloc(RANKS * n, sizeof(*in_force->ranks));
     in_force->place_of = calloc(RANKS * n, sizeof(*in_force->place_of));
-    s.holders = calloc(n, sizeof(*s.holders));
+    s.copies->holders = calloc(n, sizeof(*s.copies->holders));
     for (unsigned i = 0; i < RANKS * n; i++) {
         in_force->ranks[i] = i;
         in_force->place_of[i] = i / RANKS;
@@ -196,7 +197,7 @@ static void plan(unsigned n)
         dlr_format(p->node.name, sizeof(p->node.name), "n%05u", i);
         p->from = RANKS * i;
         p->tasks = RANKS;
-        s.holders[i] = (i + 1) % n;
+        s.copies->holders[i] = (i + 1) % n;
         table->list[i].here = true;
         table->list[i].data = calloc(1, 401);
         memset(table->list[i].data, 'a', 400); /* a UCX address of a few devices */
@@ -205,7 +206,6 @@ static void plan(unsigned n)
 
 static void drop_plan(void)
 {
-    free(s.holders);
     json_decref(rounds.last);
 }
 
@@ -246,15 +246,15 @@ static void too_many_nodes_for_parity_are_told_so(void **state)
         tasks[i] = RANKS;
     begin(MAX_NODES);
     plan(MAX_NODES);
-    assert_int_equal(dlr_sets_init(&s.sets, MAX_NODES, tasks, s.plan->ranks, 4, 1), 0);
+    assert_int_equal(
+        dlr_sets_init(&s.copies->sets, MAX_NODES, tasks, s.plan->ranks, 4, 1), 0);
     dlr_sup_tell_round(s.rounds, 0);
     assert_int_equal(rounds.sent, 0);
-    assert_int_equal(s.transfer_rc, -E2BIG);
+    assert_int_equal(s.copies->transfers.rc, -E2BIG);
     assert_string_equal(
-        s.transfer_why,
+        s.copies->transfers.why,
         "16384 nodes are too many for parity: what each must know of all takes more "
         "than a message (--dlrover-redundancy)");
-    dlr_sets_done(&s.sets);
     drop_plan();
     end();
 }

@@ -14,17 +14,21 @@
 #include <cmocka.h>
 
 #include "common/base/str.h"
-#include "mpi_launcher/supervisor/planning/planning_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
-#include "tests/support/copies_rig.h"
+#include "mpi_launcher/supervisor/copies/fetch.h"
+#include "mpi_launcher/supervisor/copies/orders.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/copies/reprotect.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/version_json.h"
+#include "tests/support/copies_alone.h"
 
 #define PLACES 4
 #define NODES 5
 #define TIMEOUT_MS 60000
 
-static struct dlr_sup s;
-static struct dlr_sup_planning planning;
-static struct dlr_members table;
+static struct dlr_commit *commit;
 static int64_t now_ms;
 static unsigned kept, reserved[64], nreserved;
 static uint64_t sent[64];
@@ -47,11 +51,7 @@ void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
     vsnprintf(said, sizeof(said), fmt, ap);
     va_end(ap);
 }
-void dlr_sup_keep(struct dlr_sup *sup)
-{
-    kept++;
-}
-bool dlr_sup_other_world(const struct dlr_sup *sup)
+bool dlr_sup_other_world(const struct dlr_sup_copies *its)
 {
     return false;
 }
@@ -67,14 +67,14 @@ int dlr_members_find(const struct dlr_members *m, const char *name)
 {
     return name[1] - '0';
 }
-void dlr_sup_ask(struct dlr_sup *sup, const struct dlr_transfer *t, const char *type,
-                 unsigned node, const char *key, const char *value)
+void dlr_sup_ask(struct dlr_sup_copies *its, const struct dlr_transfer *t,
+                 const char *type, unsigned node, const char *key, const char *value)
 {
     assert_string_equal(type, "send");
     assert_int_equal(node, t->from);
     sent[nsent++] = t->id;
 }
-void dlr_sup_ask_reserve(struct dlr_sup *sup, unsigned node, unsigned rank,
+void dlr_sup_ask_reserve(struct dlr_sup_copies *its, unsigned node, unsigned rank,
                          uint64_t bytes)
 {
     assert_true(bytes >= 8192);
@@ -84,8 +84,8 @@ uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
     return 1;
 }
-struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *sup, unsigned rank, int from,
-                                          int to, bool essential)
+struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup_copies *its, unsigned rank,
+                                          int from, int to, bool essential)
 {
     return NULL;
 }
@@ -98,6 +98,11 @@ void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt,
     size_t len = strlen(told);
 
     snprintf(told + len, sizeof(told) - len, "%s ", event);
+}
+
+static void on_changed(void *arg)
+{
+    kept++;
 }
 
 static void on_save_at(void *arg, struct dlr_version v)
@@ -120,29 +125,21 @@ static void put(unsigned place, unsigned node)
                node % 4 / 2, node);
 }
 
-static int begin(void **state, unsigned copies, unsigned members)
+static int begin(void **state, unsigned others, unsigned members)
 {
     static const struct dlr_commit_ops ops = {on_save_at, on_commit, on_abort};
     static unsigned tasks[PLACES] = {1, 1, 1, 1};
-    struct dlr_commit_conf conf = {.copies = copies, .decide_ms = 1000};
+    static const struct dlr_sup_copies_ops events = {.changed = on_changed};
+    struct dlr_commit_conf commits = {.copies = others, .decide_ms = 1000};
     struct dlr_version v = {0, 7};
 
-    memset(&s, 0, sizeof(s));
-    memset(&planning, 0, sizeof(planning));
-    s.planning = &planning;
-    planning.env.conf = &s.conf;
-    s.plan = &planning.plan;
-    s.step = &planning.step;
+    copies_begin(&events, NODES);
     now_ms = 1000;
     kept = nreserved = nsent = 0;
     told[0] = said[0] = '\0';
-    copies_rig(&s);
-    s.members = &table;
-    table.list = calloc(NODES, sizeof(*table.list));
-    table.n = NODES;
-    s.conf.redundancy.copies = copies;
-    s.conf.redundancy.members = members;
-    s.conf.transfer_timeout_ms = TIMEOUT_MS;
+    conf.redundancy.copies = others;
+    conf.redundancy.members = members;
+    conf.transfer_timeout_ms = TIMEOUT_MS;
     planning.step.nplaces = planning.plan.nplaces = PLACES;
     planning.step.tasks = tasks;
     planning.plan.world = PLACES;
@@ -152,12 +149,13 @@ static int begin(void **state, unsigned copies, unsigned members)
         put(p, p);
         planning.plan.sources[p].bytes = 8192;
     }
-    assert_int_equal(dlr_sup_redundancy_check(&s, NULL), 0);
-    assert_int_equal(dlr_sup_holders_make(&s), 0);
-    assert_int_equal(dlr_commit_new(&conf, &ops, NULL, &s.commit, NULL), 0);
-    assert_int_equal(dlr_commit_round(s.commit, 0, PLACES, &v), 0);
-    dlr_sup_holders_keep(&s);
-    dlr_sup_covered(&s); /* step 7 was committed */
+    assert_int_equal(dlr_sup_redundancy_check(copies, NULL), 0);
+    assert_int_equal(dlr_sup_holders_make(copies), 0);
+    assert_int_equal(dlr_commit_new(&commits, &ops, NULL, &commit, NULL), 0);
+    dlr_sup_copies_open(copies, NULL, commit);
+    assert_int_equal(dlr_commit_round(commit, 0, PLACES, &v), 0);
+    dlr_sup_holders_keep(copies);
+    dlr_sup_covered(copies); /* step 7 was committed */
     planning.plan.restore = true;
     planning.plan.version = v;
     return 0;
@@ -175,30 +173,24 @@ static int with_parity(void **state)
 
 static int end(void **state)
 {
-    dlr_sup_again_stop(&s);
-    dlr_sup_copies_free(s.copies);
-    dlr_commit_free(s.commit);
-    dlr_sets_done(&s.sets);
+    copies_end();
+    dlr_commit_free(commit);
     free(planning.plan.places);
     free(planning.plan.sources);
-    free(table.list);
-    free(s.holders);
-    free(s.slot_bytes);
-    free(s.kept);
     return 0;
 }
 
 /* Node 1 is lost, node 4 has its place in round 1. */
 static void lose_node_1(void)
 {
-    dlr_sup_bare(&s, 1);
+    dlr_sup_bare(copies, 1);
     now_ms += 500;
     put(1, 4);
-    assert_int_equal(dlr_sup_holders_make(&s), 0);
-    dlr_sup_again_plan(&s);
-    assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &planning.plan.version), 0);
-    dlr_sup_holders_keep(&s);
-    dlr_sup_again_start(&s);
+    assert_int_equal(dlr_sup_holders_make(copies), 0);
+    dlr_sup_again_plan(copies);
+    assert_int_equal(dlr_commit_round(commit, 1, PLACES, &planning.plan.version), 0);
+    dlr_sup_holders_keep(copies);
+    dlr_sup_again_start(copies);
 }
 
 static void done(unsigned node, uint64_t id, int rc, const char *why)
@@ -206,7 +198,7 @@ static void done(unsigned node, uint64_t id, int rc, const char *why)
     json_t *msg =
         json_pack("{s:I,s:i,s:s}", "id", (json_int_t)id, "rc", -rc, "why", why);
 
-    dlr_sup_on_done(s.copies, node, msg);
+    dlr_sup_on_done(copies, node, msg);
     json_decref(msg);
 }
 
@@ -214,8 +206,8 @@ static unsigned lacking(void)
 {
     unsigned n = 0;
 
-    for (unsigned i = 0; i < s.again.n; i++)
-        n += !s.again.list[i].ended;
+    for (unsigned i = 0; i < copies->again.n; i++)
+        n += !copies->again.list[i].ended;
     return n;
 }
 
@@ -225,26 +217,26 @@ static bool saves(void)
     ordered = false;
     for (unsigned r = 0; r < PLACES; r++)
         for (unsigned k = 0; k <= 1; k++)
-            dlr_commit_ready(s.commit, 1, r, k, now_ms);
-    dlr_commit_progress(s.commit, 1, 9, now_ms);
+            dlr_commit_ready(commit, 1, r, k, now_ms);
+    dlr_commit_progress(commit, 1, 9, now_ms);
     return ordered;
 }
 
 static void all_are_ready(void)
 {
     for (unsigned i = 0; i < nreserved; i++)
-        dlr_sup_again_ready(&s, reserved[i] / 100, reserved[i] % 100);
+        dlr_sup_again_ready(copies, reserved[i] / 100, reserved[i] % 100);
 }
 
 static void all_is_copied(void)
 {
     struct dlr_transfer list[16];
-    unsigned n = s.again.n;
+    unsigned n = copies->again.n;
 
     assert_true(n <= 16);
-    memcpy(list, s.again.list, n * sizeof(*list));
+    memcpy(list, copies->again.list, n * sizeof(*list));
     for (unsigned i = 0; i < n; i++)
-        dlr_sup_again_copied(&s, list[i].to, list[i].rank, planning.plan.version);
+        dlr_sup_again_copied(copies, list[i].to, list[i].rank, planning.plan.version);
 }
 
 /* --- tests -------------------------------------------------------------------------------- */
@@ -253,14 +245,15 @@ static void what_a_lost_node_kept_is_made_again_before_anything_is_saved(void **
 {
     lose_node_1();
     assert_string_equal(told, "unprotected ");
-    assert_true(s.again.n > 0 && s.again.n < PLACES); /* not what others have still */
+    assert_true(copies->again.n > 0 &&
+                copies->again.n < PLACES); /* not what others have still */
     assert_int_equal(nsent, 0);
     all_are_ready();
-    assert_int_equal(nsent, s.again.n);
+    assert_int_equal(nsent, copies->again.n);
     assert_false(saves());
     all_is_copied();
     assert_string_equal(told, "unprotected protected ");
-    assert_int_equal(s.bare_ms, 0);
+    assert_int_equal(copies->bare_ms, 0);
     assert_int_equal(kept, 2); /* the next supervisor knows of both */
     assert_true(saves());
 }
@@ -272,9 +265,9 @@ static void a_shard_is_one_slot_for_all_that_it_is_made_of(void **state)
         assert_int_equal(reserved[i] / 100, 4); /* only the new node lacks any */
         assert_true(reserved[i] % 100 >= PLACES);
     }
-    assert_int_equal(s.again.n, 2 * nreserved);
+    assert_int_equal(copies->again.n, 2 * nreserved);
     all_are_ready();
-    assert_int_equal(nsent, s.again.n);
+    assert_int_equal(nsent, copies->again.n);
 }
 
 /* The program's ranks have been gathered meanwhile: the round has another token. */
@@ -285,21 +278,21 @@ static void what_is_not_there_at_a_turn_is_sent_once_more(void **state)
     lose_node_1();
     all_are_ready();
     old = sent[0];
-    if (s.again.n > 1) /* a part of a shard, which does not stay */
-        dlr_sup_again_copied(&s, s.again.list[0].to, s.again.list[0].rank,
-                             planning.plan.version);
+    if (copies->again.n > 1) /* a part of a shard, which does not stay */
+        dlr_sup_again_copied(copies, copies->again.list[0].to,
+                             copies->again.list[0].rank, planning.plan.version);
     nreserved = nsent = 0;
-    assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &planning.plan.version), 0);
-    dlr_sup_again_turn(&s);
+    assert_int_equal(dlr_commit_round(commit, 1, PLACES, &planning.plan.version), 0);
+    dlr_sup_again_turn(copies);
     assert_false(saves());
     all_are_ready();
-    assert_int_equal(nsent, s.again.n);
-    done(s.again.list[0].from, old, -EPIPE, "another token");
+    assert_int_equal(nsent, copies->again.n);
+    done(copies->again.list[0].from, old, -EPIPE, "another token");
     all_is_copied();
     assert_string_equal(told, "unprotected protected ");
     assert_true(saves());
     nreserved = 0;
-    dlr_sup_again_turn(&s); /* another one: all is there */
+    dlr_sup_again_turn(copies); /* another one: all is there */
     assert_int_equal(nreserved, 0);
 }
 
@@ -307,10 +300,10 @@ static void that_it_was_sent_is_not_enough(void **state)
 {
     lose_node_1();
     all_are_ready();
-    for (unsigned i = 0; i < s.again.n; i++)
-        done(s.again.list[i].from, s.again.list[i].id, 0, "");
+    for (unsigned i = 0; i < copies->again.n; i++)
+        done(copies->again.list[i].from, copies->again.list[i].id, 0, "");
     done(0, 12345, 0, "");
-    assert_true(lacking() == s.again.n && s.again.n > 0);
+    assert_true(lacking() == copies->again.n && copies->again.n > 0);
     assert_string_equal(told, "unprotected ");
 }
 
@@ -320,20 +313,20 @@ static void a_former_supervisor_s_copies_end_none_of_ours(void **state)
     uint64_t former[PLACES];
     unsigned n;
 
-    s.generation = 1;
+    generation = 1;
     lose_node_1();
-    n = s.again.n;
+    n = copies->again.n;
     assert_in_range(n, 1, PLACES);
     for (unsigned i = 0; i < n; i++)
-        former[i] = s.again.list[i].id;
-    s.generation = 2;
-    s.copies->last_id = 0;
-    dlr_sup_again_plan(&s);
-    dlr_sup_again_start(&s);
+        former[i] = copies->again.list[i].id;
+    generation = 2;
+    copies->last_id = 0;
+    dlr_sup_again_plan(copies);
+    dlr_sup_again_start(copies);
     for (unsigned i = 0; i < n; i++)
         for (unsigned node = 0; node < NODES; node++)
             done(node, former[i], -5, "no");
-    assert_int_equal(lacking(), s.again.n);
+    assert_int_equal(lacking(), copies->again.n);
 }
 
 static void another_version_s_copy_does_not_count(void **state)
@@ -342,54 +335,55 @@ static void another_version_s_copy_does_not_count(void **state)
 
     lose_node_1();
     all_are_ready();
-    for (unsigned i = 0; i < s.again.n; i++)
-        dlr_sup_again_copied(&s, s.again.list[i].to, s.again.list[i].rank, other);
-    assert_int_equal(lacking(), s.again.n);
+    for (unsigned i = 0; i < copies->again.n; i++)
+        dlr_sup_again_copied(copies, copies->again.list[i].to,
+                             copies->again.list[i].rank, other);
+    assert_int_equal(lacking(), copies->again.n);
 }
 
 static void a_copy_that_fails_leaves_it_to_the_next_save(void **state)
 {
     lose_node_1();
     all_are_ready();
-    while (s.again.out)
-        for (unsigned i = 0; i < s.again.n; i++)
-            done(s.again.list[i].from, s.again.list[i].id, -5, "no");
+    while (copies->again.out)
+        for (unsigned i = 0; i < copies->again.n; i++)
+            done(copies->again.list[i].from, copies->again.list[i].id, -5, "no");
     assert_null(strstr(told, " protected"));
-    assert_true(s.bare_ms > 0);
+    assert_true(copies->bare_ms > 0);
     assert_true(saves());
-    assert_false(s.kept_whole); /* and the next round asks again */
-    dlr_sup_covered(&s);        /* as a commit does */
+    assert_false(copies->kept_whole); /* and the next round asks again */
+    dlr_sup_covered(copies);          /* as a commit does */
     assert_non_null(strstr(told, " protected"));
 }
 
 static void a_limit_ends_the_wait(void **state)
 {
     lose_node_1();
-    dlr_sup_again_tick(&s, now_ms + TIMEOUT_MS - 1);
+    dlr_sup_again_tick(copies, now_ms + TIMEOUT_MS - 1);
     assert_false(saves());
-    dlr_sup_again_tick(&s, now_ms + TIMEOUT_MS);
+    dlr_sup_again_tick(copies, now_ms + TIMEOUT_MS);
     assert_true(saves());
-    assert_true(s.bare_ms > 0);
+    assert_true(copies->bare_ms > 0);
 }
 
 static void a_crash_of_the_program_sends_nothing(void **state)
 {
-    dlr_sup_again_plan(&s);
-    assert_int_equal(dlr_commit_round(s.commit, 1, PLACES, &planning.plan.version), 0);
-    dlr_sup_holders_keep(&s);
-    dlr_sup_again_start(&s);
-    assert_int_equal(s.again.n, 0);
+    dlr_sup_again_plan(copies);
+    assert_int_equal(dlr_commit_round(commit, 1, PLACES, &planning.plan.version), 0);
+    dlr_sup_holders_keep(copies);
+    dlr_sup_again_start(copies);
+    assert_int_equal(copies->again.n, 0);
     assert_true(saves());
-    assert_true(s.kept_whole);
+    assert_true(copies->kept_whole);
 }
 
 static void a_node_that_comes_back_has_nothing(void **state)
 {
-    dlr_sup_bare(&s, 1);
-    dlr_sup_again_plan(&s); /* it was booted again, and has its place again */
-    assert_true(s.again.n > 0);
-    for (unsigned i = 0; i < s.again.n; i++)
-        assert_int_equal(s.again.list[i].to, 1);
+    dlr_sup_bare(copies, 1);
+    dlr_sup_again_plan(copies); /* it was booted again, and has its place again */
+    assert_true(copies->again.n > 0);
+    for (unsigned i = 0; i < copies->again.n; i++)
+        assert_int_equal(copies->again.list[i].to, 1);
 }
 
 static int with_large_sets(void **state)
@@ -404,9 +398,9 @@ static void smaller_sets_than_asked_for_are_told_with_what_they_cost(void **stat
                         "that 1 is outside each: 3.00 bytes of memory for each byte of "
                         "state, not 2.50");
     said[0] = '\0';
-    dlr_sets_done(&s.sets);
-    s.conf.redundancy.members = 2;
-    assert_int_equal(dlr_sup_redundancy_check(&s, NULL), 0);
+    dlr_sets_done(&copies->sets);
+    conf.redundancy.members = 2;
+    assert_int_equal(dlr_sup_redundancy_check(copies, NULL), 0);
     assert_string_equal(said, "");
 }
 

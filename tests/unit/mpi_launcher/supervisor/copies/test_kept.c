@@ -12,10 +12,11 @@
 
 #include <cmocka.h>
 
-#include "mpi_launcher/supervisor/supervisor.h"
-#include "tests/support/nodes_rig.h"
+#include "mpi_launcher/supervisor/copies/fallback_network.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/peers.h"
+#include "tests/support/copies_alone.h"
 
-static struct dlr_sup s;
 static unsigned kept, told_peers;
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
@@ -27,7 +28,7 @@ void dlr_sup_send_peers(struct dlr_sup_nodes *nodes)
 {
     told_peers++;
 }
-void dlr_sup_keep(struct dlr_sup *sup)
+static void on_changed(void *arg)
 {
     kept++;
 }
@@ -36,18 +37,16 @@ void dlr_sup_keep(struct dlr_sup *sup)
 
 static int begin(void **state)
 {
-    static char name[] = "n1";
-    char *const names[] = {name};
+    static const struct dlr_sup_copies_ops events = {.changed = on_changed};
 
-    memset(&s, 0, sizeof(s));
     kept = told_peers = 0;
-    nodes_rig(&s, NULL, names, 1);
+    copies_begin(&events, 1);
     return 0;
 }
 
 static int end(void **state)
 {
-    dlr_sup_nodes_free(s.nodes);
+    copies_end();
     return 0;
 }
 
@@ -55,14 +54,14 @@ static void the_network_that_all_have_in_common_is_kept(void **state)
 {
     json_t *msg = json_pack("{s:s}", "why", "no way"), *left = json_object();
 
-    dlr_sup_on_unreached(&s, 0, msg);
+    dlr_sup_on_unreached(copies, 0, msg);
     assert_int_equal(told_peers, 1);
     assert_int_equal(kept, 1);
-    dlr_sup_net_state(&s, left);
-    s.common_net = false; /* the next one */
-    dlr_sup_net_take(&s, left);
-    assert_true(s.common_net);
-    dlr_sup_on_unreached(&s, 0, msg); /* said again by one that was slow */
+    dlr_sup_net_state(copies, left);
+    copies->common_net = false; /* the next one */
+    dlr_sup_net_take(copies, left);
+    assert_true(copies->common_net);
+    dlr_sup_on_unreached(copies, 0, msg); /* said again by one that was slow */
     assert_int_equal(told_peers, 1);
     json_decref(msg);
     json_decref(left);
@@ -72,12 +71,12 @@ static void the_fastest_network_is_used_where_nothing_else_was_said(void **state
 {
     json_t *left = json_object();
 
-    s.common_net = true;
-    dlr_sup_net_take(&s, left); /* of a supervisor before the word was kept */
-    assert_false(s.common_net);
-    dlr_sup_net_state(&s, left);
-    dlr_sup_net_take(&s, left);
-    assert_false(s.common_net);
+    copies->common_net = true;
+    dlr_sup_net_take(copies, left); /* of a supervisor before the word was kept */
+    assert_false(copies->common_net);
+    dlr_sup_net_state(copies, left);
+    dlr_sup_net_take(copies, left);
+    assert_false(copies->common_net);
     json_decref(left);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: stand-ins */
 /* A version of four ranks, with parity, is restored by fewer: on which nodes what is lost is made, and
  * what becomes of it where they have no room.
  */
@@ -14,16 +15,21 @@
 
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/planning/planning_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
-#include "tests/support/copies_rig.h"
+#include "mpi_launcher/supervisor/copies/orders.h"
+#include "mpi_launcher/supervisor/copies/rebuild.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/peers.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/resize.h"
+#include "mpi_launcher/supervisor/planning/step_of_run.h"
+#include "tests/support/copies_alone.h"
 
 #define FULL 4
 #define SLOT_BYTES 65536
 
-static struct dlr_sup s;
-static struct dlr_sup_planning planning;
-static struct dlr_members table;
 static char told[1024]; /* what was asked of nodes, in order */
 static char said[512];  /* to the user */
 static char struck[64];
@@ -62,7 +68,7 @@ void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
     vsnprintf(said, sizeof(said), fmt, ap);
     va_end(ap);
 }
-void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
+void dlr_sup_strike(struct dlr_sup_copies *its, const char *where, int rank,
                     struct dlr_version v)
 {
     note(struck, sizeof(struck), "%d@%s ", rank, where);
@@ -75,37 +81,37 @@ int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }
-struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *sup, unsigned rank, int from,
-                                          int to, bool essential)
+struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup_copies *its, unsigned rank,
+                                          int from, int to, bool essential)
 {
     struct dlr_transfer *t;
 
-    sup->transfers =
-        realloc(sup->transfers, (sup->ntransfers + 1) * sizeof(*sup->transfers));
-    t = sup->transfers + sup->ntransfers++;
-    *t = (struct dlr_transfer){.id = dlr_sup_ids(sup->copies, 1),
+    its->transfers.list =
+        realloc(its->transfers.list, (its->transfers.n + 1) * sizeof(*t));
+    t = its->transfers.list + its->transfers.n++;
+    *t = (struct dlr_transfer){.id = dlr_sup_ids(its, 1),
                                .rank = rank,
                                .from = (unsigned)from,
                                .to = (unsigned)to};
     return t;
 }
-struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *sup, uint64_t id)
+struct dlr_transfer *dlr_sup_transfer(struct dlr_sup_copies *its, uint64_t id)
 {
-    for (unsigned i = 0; i < sup->ntransfers; i++)
-        if (sup->transfers[i].id == id)
-            return &sup->transfers[i];
+    for (unsigned i = 0; i < its->transfers.n; i++)
+        if (its->transfers.list[i].id == id)
+            return &its->transfers.list[i];
     return NULL;
 }
-void dlr_sup_transfer_start(struct dlr_sup *sup, struct dlr_transfer *t)
+void dlr_sup_transfer_start(struct dlr_sup_copies *its, struct dlr_transfer *t)
 {
     t->started = true;
 }
-void dlr_sup_ask(struct dlr_sup *sup, const struct dlr_transfer *t, const char *type,
-                 unsigned node, const char *key, const char *value)
+void dlr_sup_ask(struct dlr_sup_copies *its, const struct dlr_transfer *t,
+                 const char *type, unsigned node, const char *key, const char *value)
 {
     note(told, sizeof(told), "%s %u on n%u of %s; ", type, t->rank, node, value);
 }
-void dlr_sup_ask_reserve(struct dlr_sup *sup, unsigned node, unsigned rank,
+void dlr_sup_ask_reserve(struct dlr_sup_copies *its, unsigned node, unsigned rank,
                          uint64_t bytes)
 {
     note(told, sizeof(told), "slots for %u on n%u; ", rank, node);
@@ -121,11 +127,11 @@ void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 void dlr_sup_send_peers(struct dlr_sup_nodes *nodes)
 {
 }
-unsigned dlr_sup_copies(const struct dlr_sup *sup)
+unsigned dlr_sup_copies(const struct dlr_sup_copies *its)
 {
-    return sup->conf.redundancy.copies;
+    return conf.redundancy.copies;
 }
-int dlr_sup_holders_make(struct dlr_sup *sup)
+int dlr_sup_holders_make(struct dlr_sup_copies *its)
 {
     return 0;
 }
@@ -145,9 +151,9 @@ int dlr_sup_replan_step(struct dlr_sup_planning *of, unsigned nplaces,
 }
 static int on_replanned(void *arg, struct dlr_err *err)
 {
-    dlr_sets_done(&s.sets);
-    return dlr_sets_init(&s.sets, s.step->nplaces, s.step->tasks, NULL,
-                         s.conf.redundancy.members, s.conf.redundancy.copies);
+    dlr_sets_done(&copies->sets);
+    return dlr_sets_init(&copies->sets, planning.step.nplaces, planning.step.tasks,
+                         NULL, conf.redundancy.members, conf.redundancy.copies);
 }
 
 /* --- the rig ------------------------------------------------------------------------------ */
@@ -163,26 +169,15 @@ static void begin(unsigned members, unsigned rows, unsigned left, const char *co
 {
     static const struct dlr_sup_planning_ops ops = {.replanned = on_replanned};
 
-    memset(&s, 0, sizeof(s));
-    memset(&planning, 0, sizeof(planning));
-    planning.env.conf = &s.conf;
+    copies_begin(NULL, FULL);
     planning.ops = &ops;
-    s.planning = &planning;
-    s.plan = &planning.plan;
-    s.step = &planning.step;
     told[0] = said[0] = struck[0] = '\0';
-    copies_rig(&s);
-    s.conf.redundancy.members = members;
-    s.conf.redundancy.copies = rows;
+    conf.redundancy.members = members;
+    conf.redundancy.copies = rows;
     planning.full_places = planning.full_world = FULL;
-    s.members = &table;
-    table.n = FULL;
-    table.list = calloc(FULL, sizeof(*table.list));
-    for (unsigned i = 0; i < FULL; i++)
-        dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
     assert_int_equal(dlr_sup_replan_step(&planning, FULL, NULL), 0);
     assert_int_equal(dlr_sup_resize(&planning, left), 0);
-    s.preparing = planning.plan.restore = true;
+    copies->preparing = planning.plan.restore = true;
     planning.plan.world = planning.plan.nplaces = left;
     planning.plan.made_by = FULL;
     planning.plan.version = (struct dlr_version){0, 40};
@@ -193,7 +188,7 @@ static void begin(unsigned members, unsigned rows, unsigned left, const char *co
         dlr_format(name, sizeof(name), "n%u", r);
         source(r, of[r] ? DLR_PLAN_PARITY : DLR_PLAN_NODE, of[r] ? of[r] : name);
     }
-    dlr_sup_rebuild_lost(&s);
+    dlr_sup_rebuild_lost(copies);
 }
 
 static void end(void)
@@ -202,11 +197,8 @@ static void end(void)
         free(planning.plan.sources[r].where);
     dlr_sup_places_done(&planning);
     free(planning.plan.sources);
-    free(table.list);
-    free(s.transfers);
     free(planning.step.tasks);
-    dlr_sets_done(&s.sets);
-    dlr_sup_copies_free(s.copies);
+    copies_end();
 }
 
 static const char *const last[FULL] = {NULL, NULL, NULL, "1@n1 5@n0"};
@@ -217,13 +209,14 @@ static void a_lost_rank_is_made_where_a_part_of_it_is(void **state)
 {
     begin(2, 1, 3, last);
     assert_string_equal(told, "rebuild 3 on n1 of 4 1*1 5*1; ");
-    assert_int_equal(s.ntransfers, 3);
-    assert_true(s.transfers[2].shard && !s.transfers[1].shard);
-    assert_false(dlr_sup_rebuild_room(&s, 0, 3, 0, "")); /* nobody asked that node */
-    assert_true(dlr_sup_rebuild_room(&s, 1, 3, 0, ""));
-    assert_true(s.transfers[0].started);
+    assert_int_equal(copies->transfers.n, 3);
+    assert_true(copies->transfers.list[2].shard && !copies->transfers.list[1].shard);
+    assert_false(
+        dlr_sup_rebuild_room(copies, 0, 3, 0, "")); /* nobody asked that node */
+    assert_true(dlr_sup_rebuild_room(copies, 1, 3, 0, ""));
+    assert_true(copies->transfers.list[0].started);
     assert_int_equal(planning.plan.sources[3].from, DLR_PLAN_PARITY);
-    dlr_sup_rebuild_known(&s);
+    dlr_sup_rebuild_known(copies);
     assert_int_equal(planning.plan.sources[3].from, DLR_PLAN_NODE);
     assert_string_equal(planning.plan.sources[3].where, "n1");
     assert_string_equal(planning.plan.sources[0].where, "n0");
@@ -234,12 +227,13 @@ static void where_there_is_no_room_the_next_one_makes_it(void **state)
 {
     begin(2, 1, 3, last);
     told[0] = '\0';
-    assert_true(dlr_sup_rebuild_room(&s, 1, 3, -EDQUOT, "1 x 9 MB"));
+    assert_true(dlr_sup_rebuild_room(copies, 1, 3, -EDQUOT, "1 x 9 MB"));
     assert_string_equal(told, "rebuild 3 on n0 of 4 1*1 5*1; ");
-    assert_true(s.transfers[0].ended && s.transfers[1].ended && s.transfers[2].ended);
-    assert_false(s.transfers[3].ended || s.transfer_rc);
-    assert_true(dlr_sup_rebuild_room(&s, 0, 3, 0, ""));
-    dlr_sup_rebuild_known(&s);
+    assert_true(copies->transfers.list[0].ended && copies->transfers.list[1].ended &&
+                copies->transfers.list[2].ended);
+    assert_false(copies->transfers.list[3].ended || copies->transfers.rc);
+    assert_true(dlr_sup_rebuild_room(copies, 0, 3, 0, ""));
+    dlr_sup_rebuild_known(copies);
     assert_string_equal(planning.plan.sources[3].where, "n0");
     end();
 }
@@ -247,9 +241,9 @@ static void where_there_is_no_room_the_next_one_makes_it(void **state)
 static void when_none_has_room_the_next_plan_does_without_parity(void **state)
 {
     begin(2, 1, 3, last);
-    assert_true(dlr_sup_rebuild_room(&s, 1, 3, -EDQUOT, "1 x 9 MB"));
-    assert_true(dlr_sup_rebuild_room(&s, 0, 3, -EDQUOT, "1 x 9 MB and 3 MB"));
-    assert_int_equal(s.transfer_rc, -ENOSPC);
+    assert_true(dlr_sup_rebuild_room(copies, 1, 3, -EDQUOT, "1 x 9 MB"));
+    assert_true(dlr_sup_rebuild_room(copies, 0, 3, -EDQUOT, "1 x 9 MB and 3 MB"));
+    assert_int_equal(copies->transfers.rc, -ENOSPC);
     assert_string_equal(struck, "5@* ");
     assert_string_equal(
         said, "rank 3 of version 0/40 cannot be made of parity, no node with a "
@@ -265,8 +259,9 @@ static void two_of_a_set_are_made_on_different_nodes(void **state)
     begin(2, 2, 3, both);
     assert_non_null(strstr(told, "rebuild 1 on n0 of 4 5*"));
     assert_non_null(strstr(told, "rebuild 3 on n2 of 4 5*"));
-    assert_true(dlr_sup_rebuild_room(&s, 0, 1, -EDQUOT, "full")); /* n2 has the other */
-    assert_int_equal(s.transfer_rc, -ENOSPC);
+    assert_true(
+        dlr_sup_rebuild_room(copies, 0, 1, -EDQUOT, "full")); /* n2 has the other */
+    assert_int_equal(copies->transfers.rc, -ENOSPC);
     assert_string_equal(struck, "5@* 9@* ");
     end();
 }

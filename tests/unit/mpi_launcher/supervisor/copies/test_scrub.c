@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: stand-ins */
 /* A copy that went bad in memory: who makes it again. Four ranks on four nodes, each node holds the
  * copy of the rank before it.
  */
@@ -14,15 +15,18 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/supervisor.h"
-#include "tests/support/copies_rig.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/copies/scrub.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/version_json.h"
+#include "tests/support/copies_alone.h"
 
 #define NODES 4
 #define ROUND 2
 
-static struct dlr_sup s;
-static struct dlr_plan plan;
-static struct dlr_members table;
+static uint32_t running;
 static struct dlr_version newest, vetted;
 static bool has_vetted;
 static char asked[256], noted[256], said[256];
@@ -32,11 +36,6 @@ static char asked[256], noted[256], said[256];
 enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
 {
     return DLR_PHASE_RUN;
-}
-bool dlr_sup_vetted(const struct dlr_sup_versions *versions, struct dlr_version *ret)
-{
-    *ret = vetted;
-    return has_vetted;
 }
 bool dlr_commit_newest(const struct dlr_commit *c, struct dlr_version *ret)
 {
@@ -76,8 +75,7 @@ void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
     const char *data = json_string_value(json_object_get(msg, "data"));
     const char *terms = json_string_value(json_object_get(msg, "terms"));
 
-    assert_int_equal(json_integer_value(json_object_get(msg, "round")),
-                     s.running_round);
+    assert_int_equal(json_integer_value(json_object_get(msg, "round")), running);
     dlr_format(asked + n, sizeof(asked) - n, "%s%s n%u r%lld %lld/%lld %s %s",
                n ? ", " : "", dlr_msg_type(msg), node,
                json_integer_value(json_object_get(msg, "rank")),
@@ -101,12 +99,13 @@ unsigned dlr_sets_group(const struct dlr_sets *sets, unsigned rank,
     ret_ranks[1] = rank % 2 + 2;
     return 2;
 }
-unsigned dlr_sup_shard_of(const struct dlr_sup *sup, unsigned rank, unsigned row)
+unsigned dlr_sup_shard_of(const struct dlr_sup_copies *its, unsigned rank, unsigned row)
 {
     return (1 + row) * NODES + rank % 2;
 }
 /* Ranks 0 and 2 are a set, 1 and 3 the other one; each has its shards where the other one runs. */
-int dlr_sup_holder_node(const struct dlr_sup *sup, unsigned place, unsigned holder)
+int dlr_sup_holder_node(const struct dlr_sup_copies *its, unsigned place,
+                        unsigned holder)
 {
     return (int)((place % 2 + 2 * holder - 1) % NODES);
 }
@@ -115,30 +114,32 @@ int dlr_sets_rebuild_terms(const struct dlr_sets *sets, unsigned lost,
 {
     return dlr_format(buf, size, "%u*1 %u*1", have[0], have[1]);
 }
-int dlr_sup_holder_of(const struct dlr_sup *sup, unsigned place, unsigned node)
+int dlr_sup_holder_of(const struct dlr_sup_copies *its, unsigned place, unsigned node)
 {
     return node == place ? 0 : node == (place + 1) % NODES ? 1 : -1;
+}
+
+static uint32_t the_round(void *arg)
+{
+    return running;
+}
+static bool is_older(void *arg, struct dlr_version v)
+{
+    return has_vetted && dlr_version_eq(v, vetted);
 }
 
 /* --------------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {
-    static struct dlr_member nodes[NODES];
+    static const struct dlr_sup_copies_ops events = {.round = the_round,
+                                                     .keeps = is_older};
 
-    memset(&s, 0, sizeof(s));
-    plan = (struct dlr_plan){0};
-    s.plan = &plan;
-    for (unsigned i = 0; i < NODES; i++) {
-        dlr_format(nodes[i].node.name, sizeof(nodes[i].node.name), "n%u", i);
-        nodes[i].data = i == 1 ? "d1" : "dx";
-    }
-    copies_rig(&s);
-    s.members = &table;
-    table.list = nodes;
-    table.n = NODES;
-    plan.world = NODES;
-    s.running_round = ROUND;
+    copies_begin(&events, NODES);
+    for (unsigned i = 0; i < NODES; i++)
+        table.list[i].data = i == 1 ? "d1" : "dx";
+    planning.plan.world = NODES;
+    running = ROUND;
     newest = (struct dlr_version){ROUND, 40};
     has_vetted = false;
     return 0;
@@ -146,7 +147,7 @@ static int setup(void **state)
 
 static int end(void **state)
 {
-    dlr_sup_copies_free(s.copies);
+    copies_end();
     return 0;
 }
 
@@ -157,7 +158,7 @@ static void found(unsigned node, unsigned round, unsigned rank, unsigned step)
         ROUND, "step", (int)step, "why", "chunk 2 is corrupt in memory");
 
     asked[0] = noted[0] = said[0] = '\0';
-    dlr_sup_on_copy_bad(&s, node, msg);
+    dlr_sup_on_copy_bad(copies, node, msg);
 }
 
 static void a_partners_copy_is_sent_again_by_its_owner(void **state)
@@ -196,7 +197,7 @@ static void an_undecided_versions_is_sent_again(void **state)
 
 static void a_parity_shard_is_made_of_what_its_ranks_send(void **state)
 {
-    s.sets.rows = 1;
+    copies->sets.rows = 1;
     found(1, ROUND, NODES, 40);
     assert_string_equal(asked, "send n0 r0 2/40 to d1, send n2 r2 2/40 to d1");
     assert_non_null(strstr(noted, "\"again\":true"));
@@ -204,7 +205,7 @@ static void a_parity_shard_is_made_of_what_its_ranks_send(void **state)
 
 static void a_ranks_own_is_made_of_what_is_left_of_its_set(void **state)
 {
-    s.sets.rows = 2;
+    copies->sets.rows = 2;
     found(0, ROUND, 0, 40);
     assert_string_equal(asked, "rebuild n0 r0 2/40 of 4 2*1 4*1, "
                                "send n2 r2 2/40 to dx, send n1 r4 2/40 to dx");
@@ -214,7 +215,7 @@ static void a_ranks_own_is_made_of_what_is_left_of_its_set(void **state)
     found(2, ROUND, 2, 40); /* rank 0's is not good yet */
     assert_string_equal(asked, "rebuild n2 r2 2/40 of 4 4*1 8*1, "
                                "send n1 r4 2/40 to dx, send n3 r8 2/40 to dx");
-    dlr_sup_scrub_copied(&s, 0, 0, 0, newest);
+    dlr_sup_scrub_copied(copies, 0, 0, 0, newest);
     assert_string_equal(noted,
                         "copy_remade {\"version\":[2,40],\"rank\":0,\"node\":\"n0\"}");
 }
@@ -222,22 +223,22 @@ static void a_ranks_own_is_made_of_what_is_left_of_its_set(void **state)
 static void what_was_made_again_is_noted_once(void **state)
 {
     noted[0] = '\0';
-    dlr_sup_scrub_copied(&s, 1, 0, 1, newest); /* as after each save */
+    dlr_sup_scrub_copied(copies, 1, 0, 1, newest); /* as after each save */
     assert_string_equal(noted, "");
     for (unsigned rows = 0; rows < 2; rows++) {
-        s.sets.rows = rows;
+        copies->sets.rows = rows;
         found(1, ROUND, rows ? NODES : 0, 40);
         noted[0] = '\0';
-        dlr_sup_scrub_copied(&s, 1, 0, 1, newest);
+        dlr_sup_scrub_copied(copies, 1, 0, 1, newest);
         assert_string_equal(noted, rows ? "copy_remade {\"version\":[2,40],\"rank\":4,"
                                           "\"node\":\"n1\"}"
                                         : "copy_remade {\"version\":[2,40],\"rank\":0,"
                                           "\"node\":\"n1\"}");
         noted[0] = '\0';
-        dlr_sup_scrub_copied(&s, 1, 0, 1, newest);
+        dlr_sup_scrub_copied(copies, 1, 0, 1, newest);
         assert_string_equal(noted, "");
     }
-    s.sets.rows = 0;
+    copies->sets.rows = 0;
     found(0, ROUND, 0, 40); /* its partner's is good again */
     assert_non_null(strstr(noted, "\"again\":true"));
 }
@@ -255,8 +256,8 @@ static void others_are_made_by_the_next_save(void **state)
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         print_message("%s\n", rows[i].name);
-        s.sets.rows = rows[i].rows;
-        s.copies_bad = 0;
+        copies->sets.rows = rows[i].rows;
+        copies->copies_bad = 0;
         found(rows[i].node, ROUND, rows[i].rank, rows[i].step);
         assert_string_equal(asked, "");
         assert_non_null(strstr(noted, "\"again\":false"));
@@ -267,13 +268,13 @@ static void others_are_made_by_the_next_save(void **state)
 /* Of a set of two and its one shard two are bad. */
 static void with_too_little_left_of_a_set_it_is_the_next_saves(void **state)
 {
-    s.sets.rows = 1;
+    copies->sets.rows = 1;
     found(2, ROUND, 2, 40);
     found(0, ROUND, 0, 40);
     assert_string_equal(asked, "");
     assert_non_null(strstr(noted, "\"again\":false"));
     table.list[0].data = NULL; /* its data process has died */
-    s.sets.rows = 2;
+    copies->sets.rows = 2;
     found(0, ROUND, 0, 40);
     assert_string_equal(asked, "");
 }
@@ -296,15 +297,16 @@ static void what_is_left_is_told(void **state)
     found(2, ROUND, 2, 40);
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         print_message("%s\n", rows[i].name);
-        s.sets.rows = rows[i].rows;
-        s.copies_bad = i < 2 ? 0 : s.copies_bad; /* that one is not told once only */
+        copies->sets.rows = rows[i].rows;
+        copies->copies_bad =
+            i < 2 ? 0 : copies->copies_bad; /* that one is not told once only */
         found(rows[i].node, ROUND, rows[i].rank, 40);
         assert_string_equal(asked, "");
         print_message("%s\n", said);
         assert_non_null(strstr(said, rows[i].said));
     }
-    s.running_round++; /* what it restored from was good */
-    s.sets.rows = 0;
+    running++; /* what it restored from was good */
+    copies->sets.rows = 0;
     found(3, ROUND + 1, 2, 40);
     assert_string_equal(asked, "send n2 r2 2/40 to dx");
 }
@@ -314,7 +316,7 @@ static void what_is_malformed_or_of_another_round_is_ignored(void **state)
     DLR_AUTO_JSON json_t *empty = json_object();
 
     found(1, ROUND - 1, 0, 40);
-    dlr_sup_on_copy_bad(&s, 1, empty);
+    dlr_sup_on_copy_bad(copies, 1, empty);
     assert_string_equal(noted, "");
 }
 

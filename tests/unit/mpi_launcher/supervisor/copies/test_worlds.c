@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: stand-ins */
 /* A rank reads another rank's copy, and it does not arrive: is the copy struck off? */
 #include <errno.h>
 #include <setjmp.h>
@@ -11,15 +12,18 @@
 
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/supervisor/supervisor.h"
-#include "tests/support/copies_rig.h"
+#include "mpi_launcher/supervisor/copies/fetch.h"
+#include "mpi_launcher/supervisor/copies/orders.h"
+#include "mpi_launcher/supervisor/copies/rebuild.h"
+#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "tests/support/copies_alone.h"
 
 #define HOLDER 1 /* of rank 1's copy */
 #define READER 0
 
-static struct dlr_sup s;
-static struct dlr_plan plan;
-static struct dlr_members table;
+static uint32_t running;
 static unsigned nstruck;
 static int told_rc; /* of the last "brought" */
 
@@ -27,7 +31,7 @@ static int told_rc; /* of the last "brought" */
 
 uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
-    return s.running_round;
+    return running;
 }
 enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
 {
@@ -45,8 +49,8 @@ int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }
-void dlr_sup_ask(struct dlr_sup *sup, const struct dlr_transfer *t, const char *type,
-                 unsigned node, const char *key, const char *value)
+void dlr_sup_ask(struct dlr_sup_copies *its, const struct dlr_transfer *t,
+                 const char *type, unsigned node, const char *key, const char *value)
 {
 }
 void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
@@ -55,12 +59,12 @@ void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
         told_rc = (int)json_integer_value(json_object_get(msg, "rc"));
     json_decref(msg);
 }
-bool dlr_sup_rebuild_room(struct dlr_sup *sup, unsigned node, unsigned rank, int rc,
-                          const char *why)
+bool dlr_sup_rebuild_room(struct dlr_sup_copies *its, unsigned node, unsigned rank,
+                          int rc, const char *why)
 {
     return false;
 }
-void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
+void dlr_sup_strike(struct dlr_sup_copies *its, const char *where, int rank,
                     struct dlr_version v)
 {
     assert_string_equal(where, "n1");
@@ -68,36 +72,37 @@ void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
     nstruck++;
 }
 
+static uint32_t the_round(void *arg)
+{
+    return running;
+}
+static bool nowhere(void *arg)
+{
+    return false;
+}
+
 /* --- the rig ------------------------------------------------------------------------------ */
 
 static int begin(void **state)
 {
-    memset(&s, 0, sizeof(s));
-    plan = (struct dlr_plan){0};
-    s.plan = &plan;
+    static const struct dlr_sup_copies_ops events = {.round = the_round,
+                                                     .anywhere = nowhere};
+
     nstruck = 0;
-    copies_rig(&s);
-    s.members = &table;
-    table.n = 2;
-    table.list = calloc(table.n, sizeof(*table.list));
-    for (unsigned i = 0; i < table.n; i++) {
-        dlr_format(table.list[i].node.name, DLR_TOPO_NAME, "n%u", i);
+    copies_begin(&events, 2);
+    for (unsigned i = 0; i < table.n; i++)
         table.list[i].here = true;
-    }
-    plan.restore = true;
-    plan.world = plan.made_by = 2;
-    plan.version = (struct dlr_version){1, 40};
-    plan.sources = calloc(2, sizeof(*plan.sources));
+    planning.plan.restore = true;
+    planning.plan.world = planning.plan.made_by = 2;
+    planning.plan.version = (struct dlr_version){1, 40};
+    planning.plan.sources = calloc(2, sizeof(*planning.plan.sources));
     return 0;
 }
 
 static int end(void **state)
 {
-    free(table.list);
-    free(plan.sources);
-    free(s.spared);
-    dlr_sup_bring_round(&s);
-    dlr_sup_copies_free(s.copies);
+    free(planning.plan.sources);
+    copies_end();
     return 0;
 }
 
@@ -106,7 +111,7 @@ static void done(unsigned node, uint64_t id, json_int_t rc)
     json_t *msg =
         json_pack("{s:I,s:I,s:s}", "id", (json_int_t)id, "rc", rc, "why", "why");
 
-    dlr_sup_on_done(s.copies, node, msg);
+    dlr_sup_on_done(copies, node, msg);
     json_decref(msg);
 }
 
@@ -114,7 +119,7 @@ static json_t *about(const char *type)
 {
     json_t *msg = dlr_msg_new(type);
 
-    json_object_set_new(msg, "round", json_integer(s.running_round));
+    json_object_set_new(msg, "round", json_integer(running));
     json_object_set_new(msg, "rank", json_integer(1));
     json_object_set_new(msg, "rc", json_integer(0));
     return msg;
@@ -125,13 +130,13 @@ static void bring(json_int_t said)
 {
     json_t *wanted, *room;
 
-    s.running_round++;
+    running++;
     wanted = about("bring");
     room = about("room");
-    dlr_sup_on_bring(&s, READER, wanted);
-    dlr_sup_on_room(&s, READER, room);
+    dlr_sup_on_bring(copies, READER, wanted);
+    dlr_sup_on_room(copies, READER, room);
     told_rc = -1;
-    done(HOLDER, s.copies->last_id, said);
+    done(HOLDER, copies->last_id, said);
     assert_int_not_equal(told_rc, -1);
     json_decref(wanted);
     json_decref(room);
@@ -144,8 +149,8 @@ static void a_copy_that_comes_is_good(void **state)
     bring(0);
     assert_int_equal(told_rc, 0);
     assert_int_equal(nstruck, 0);
-    assert_int_equal(s.brought, 1);
-    assert_false(s.bring_failed);
+    assert_int_equal(copies->brought, 1);
+    assert_false(copies->bring_failed);
 }
 
 static void a_bad_copy_is_struck_off(void **state)
@@ -153,14 +158,14 @@ static void a_bad_copy_is_struck_off(void **state)
     bring(EIO);
     assert_int_equal(told_rc, EIO);
     assert_int_equal(nstruck, 1);
-    assert_true(s.bring_failed);
+    assert_true(copies->bring_failed);
 }
 
 static void a_copy_that_the_network_lost_has_a_second_chance(void **state)
 {
     bring(ETIMEDOUT);
     assert_int_equal(nstruck, 0);
-    assert_true(s.bring_failed);
+    assert_true(copies->bring_failed);
     bring(ECONNRESET);
     assert_int_equal(nstruck, 1);
 }

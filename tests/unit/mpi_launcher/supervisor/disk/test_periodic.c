@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=access,statfs */
+/* build: wrap=access,statfs stand-ins */
 /* A committed version is written while steps go on: who is asked for a rank's file, and what becomes
  * of the version when one of them fails. Ranks 0 and 2 on a node, rank 1 on its partner; node 2 is nobody's.
  * And when it is due where nobody has said how often.
@@ -20,15 +20,19 @@
 #include "ckpt/manifest/manifest.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/copies/copies_state.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
 #include "mpi_launcher/supervisor/disk/disk_state.h"
-#include "tests/support/copies_rig.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/supervisor.h"
 
 #define WORLD 3
 #define NODES 3
 #define SLICE "4096 100 8192 0000abcd"
 
 static struct dlr_plan plan;
-static struct dlr_sup whole; /* its copies */
+static struct dlr_sup_planning planning;
+static struct dlr_sup_copies *keepers; /* the engine of the copies */
 static struct dlr_sup_disk *s;
 static struct dlr_jobconf conf;
 static struct dlr_runinfo info;
@@ -120,7 +124,7 @@ int dlr_sup_file_do(struct dlr_sup_io *io, dlr_aside_fn fn, const char *path,
 {
     return 0;
 }
-unsigned dlr_sup_copies(const struct dlr_sup *sup)
+unsigned dlr_sup_copies(const struct dlr_sup_copies *sup)
 {
     return copies;
 }
@@ -132,7 +136,8 @@ int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }
-int dlr_sup_holder_node(const struct dlr_sup *sup, unsigned place, unsigned holder)
+int dlr_sup_holder_node(const struct dlr_sup_copies *sup, unsigned place,
+                        unsigned holder)
 {
     return (int)(holder ? 1 - place : place);
 }
@@ -308,23 +313,24 @@ static unsigned ranks[] = {0, 2, 1};
 
 static void new_disk(void)
 {
-    s = dlr_sup_disk_new(&(struct dlr_sup_disk_env){.copies = whole.copies,
-                                                    .whole = &whole,
-                                                    .conf = &conf,
-                                                    .info = &info,
-                                                    .plan = &plan,
-                                                    .sets = &whole.sets,
-                                                    .slot_bytes = &whole.slot_bytes},
-                         NULL, NULL);
+    s = dlr_sup_disk_new(
+        &(struct dlr_sup_disk_env){
+            .copies = keepers, .conf = &conf, .info = &info, .plan = &plan},
+        NULL, NULL);
     assert_non_null(s);
     dlr_sup_periodic_start(s);
 }
 
 static int begin_all(void **state)
 {
+    static const unsigned generation;
+
     conf.checkpoint = true;
     conf.persist_every.steps = 1;
-    copies_rig(&whole);
+    keepers = dlr_sup_copies_new(
+        &(struct dlr_sup_copies_env){.planning = &planning, .generation = &generation},
+        NULL, NULL);
+    assert_non_null(keepers);
     table.list = calloc(NODES, sizeof(*table.list));
     table.n = NODES;
     plan.world = WORLD;
@@ -339,7 +345,8 @@ static int end_all(void **state)
 {
     free(table.list);
     dlr_sup_disk_free(s);
-    dlr_sup_copies_free(whole.copies);
+    keepers->slot_bytes = NULL;
+    dlr_sup_copies_free(keepers);
     return 0;
 }
 
@@ -348,7 +355,7 @@ static void answer(unsigned node, uint64_t id, int rc, const char *text)
     json_t *msg =
         json_pack("{s:I,s:i,s:s}", "id", (json_int_t)id, "rc", -rc, "why", text);
 
-    dlr_sup_on_done(whole.copies, node, msg);
+    dlr_sup_on_done(keepers, node, msg);
     json_decref(msg);
 }
 
@@ -369,7 +376,7 @@ static int begin_open(void **state)
         table.list[i].here = true;
     }
     copies = 1;
-    whole.sets.rows = 0;
+    keepers->sets.rows = 0;
     nasked = saved = forgot = 0;
     load_rc = 0;
     why[0] = '\0';
@@ -617,7 +624,7 @@ static void nobody_is_asked_where_none_could_write_it(void **state)
         if (i > 0)
             begin(state);
         copies = rows[i].copies;
-        whole.sets.rows = rows[i].rows;
+        keepers->sets.rows = rows[i].rows;
         table.list[1].here = !rows[i].away;
         done(0, 0, rows[i].rc, "no");
         done(1, 1, 0, "");
@@ -636,7 +643,7 @@ static int begin_default(void **state)
     dlr_sup_disk_free(s);
     dlr_jobconf_init(&conf);
     dlr_format(info.dir, sizeof(info.dir), "/s");
-    whole.slot_bytes = slot_bytes;
+    keepers->slot_bytes = slot_bytes;
     clock_ms = 1000;
     nlost = 3;
     memset(&disk, 0, sizeof(disk));

@@ -15,13 +15,14 @@
 #include "ckpt/manifest/manifest.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/disk/disk_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 #define WORLD 6
 #define DIR "/run/persist"
 
-static struct dlr_sup whole; /* its transfers */
+static struct dlr_sup_copies copies; /* its transfers */
 static struct dlr_sup_disk *s;
 static struct dlr_runinfo info = {.dir = "/run"};
 static struct dlr_members table;
@@ -31,25 +32,25 @@ static char orders[512]; /* "node:file:ranks " each */
 
 /* --- instead of the other files of the supervisor ---------------------------------------- */
 
-struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup *sup, unsigned rank, int from,
-                                          int to, bool essential)
+struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup_copies *sup, unsigned rank,
+                                          int from, int to, bool essential)
 {
-    struct dlr_transfer *t = &room[sup->ntransfers++];
+    struct dlr_transfer *t = &room[sup->transfers.n++];
 
-    assert_true(sup->ntransfers <= sizeof(room) / sizeof(*room));
-    *t = (struct dlr_transfer){.id = sup->ntransfers,
+    assert_true(sup->transfers.n <= sizeof(room) / sizeof(*room));
+    *t = (struct dlr_transfer){.id = sup->transfers.n,
                                .rank = rank,
                                .from = (unsigned)from,
                                .to = (unsigned)to,
                                .essential = essential};
     return t;
 }
-struct dlr_transfer *dlr_sup_transfer(struct dlr_sup *sup, uint64_t id)
+struct dlr_transfer *dlr_sup_transfer(struct dlr_sup_copies *sup, uint64_t id)
 {
     return id ? &room[id - 1] : NULL;
 }
 /* Ranks 3 and 4 are made on node 1, rank 5 on node 2. */
-uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *sup, const struct dlr_plan *of,
+uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup_copies *sup, const struct dlr_plan *of,
                                   unsigned rank)
 {
     int node = rank < 5 ? 1 : 2;
@@ -58,7 +59,7 @@ uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup *sup, const struct dlr_plan *of
     t->rebuild = t->started = true;
     return t->id;
 }
-json_t *dlr_sup_order(const struct dlr_sup *sup, const struct dlr_transfer *t,
+json_t *dlr_sup_order(const struct dlr_sup_copies *sup, const struct dlr_transfer *t,
                       const char *type)
 {
     json_t *msg = dlr_msg_new(type);
@@ -86,13 +87,13 @@ void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
     snprintf(at, (size_t)(end - at), " ");
     json_decref(msg);
 }
-void dlr_sup_ask(struct dlr_sup *sup, const struct dlr_transfer *t, const char *type,
-                 unsigned node, const char *key, const char *value)
+void dlr_sup_ask(struct dlr_sup_copies *sup, const struct dlr_transfer *t,
+                 const char *type, unsigned node, const char *key, const char *value)
 {
     json_t *msg = dlr_sup_order(sup, t, type);
 
     json_object_set_new(msg, key, json_string(value));
-    dlr_sup_send(sup->nodes, node, msg);
+    dlr_sup_send(NULL, node, msg);
 }
 int dlr_members_find(const struct dlr_members *m, const char *name)
 {
@@ -155,7 +156,24 @@ void dlr_sup_periodic_tick(struct dlr_sup_disk *disk)
 void dlr_sup_periodic_free(struct dlr_sup_disk *disk)
 {
 }
-void dlr_sup_transfers_clear(struct dlr_sup *sup)
+struct dlr_sup_transfers *dlr_sup_transfers(struct dlr_sup_copies *sup)
+{
+    return &sup->transfers;
+}
+bool dlr_sup_transfers_ended(const struct dlr_sup_copies *sup)
+{
+    return false;
+}
+void dlr_sup_transfers_fail(struct dlr_sup_copies *sup, int rc, const char *fmt, ...)
+{
+}
+const struct dlr_plan_struck *dlr_sup_struck(const struct dlr_sup_copies *sup,
+                                             unsigned *ret_n)
+{
+    *ret_n = 0;
+    return NULL;
+}
+void dlr_sup_transfers_clear(struct dlr_sup_copies *sup)
 {
 }
 
@@ -167,10 +185,10 @@ static int begin(void **state)
     static struct dlr_plan_source sources[WORLD];
     static char holder[] = "n0";
 
-    memset(&whole, 0, sizeof(whole));
-    whole.transfers = room;
+    memset(&copies, 0, sizeof(copies));
+    copies.transfers.list = room;
     table.n = 3;
-    s = dlr_sup_disk_new(&(struct dlr_sup_disk_env){.whole = &whole, .info = &info},
+    s = dlr_sup_disk_new(&(struct dlr_sup_disk_env){.copies = &copies, .info = &info},
                          NULL, NULL);
     assert_non_null(s);
     s->persist.write = (struct dlr_persist_write){{1, 7}, 9};
@@ -195,12 +213,13 @@ static struct dlr_transfer *of(unsigned rank, bool rebuild)
 {
     unsigned i = 0;
 
-    while (i < whole.ntransfers && (room[i].rank != rank || room[i].rebuild != rebuild))
+    while (i < copies.transfers.n &&
+           (room[i].rank != rank || room[i].rebuild != rebuild))
         i++;
-    return i < whole.ntransfers ? &room[i] : NULL;
+    return i < copies.transfers.n ? &room[i] : NULL;
 }
 
-/* As dlr_sup_transfers_check() does after each answer. */
+/* As dlr_sup_persist_check() does after each answer. */
 static void made(unsigned rank, bool well)
 {
     struct dlr_transfer *t = of(rank, true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_server_send_json,dlr_server_send,dlr_server_send_shared */
+/* build: sees=mpi_launcher/supervisor wrap=dlr_server_send_json,dlr_server_send,dlr_server_send_shared */
 /* A supervisor that takes over a round: what its nodes say, in any order, through the whole of it but its main
  * program. Two nodes with a rank each, partners of each other.
  */

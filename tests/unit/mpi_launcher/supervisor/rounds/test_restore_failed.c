@@ -13,7 +13,9 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/copies_rig.h"
 #include "tests/support/nodes_rig.h"
 #include "tests/support/rounds_rig.h"
 
@@ -22,7 +24,8 @@
 
 static struct dlr_sup s;
 static struct dlr_sup_rounds *rounds;
-static struct dlr_plan plan;
+static struct dlr_sup_planning planning;
+static struct dlr_plan *const plan = &planning.plan;
 static struct dlr_members *table;
 static char struck[64]; /* "where rank" */
 static char reason[200];
@@ -66,7 +69,7 @@ void dlr_sup_send_all(struct dlr_sup_nodes *nodes, json_t *msg)
 {
     json_decref(msg);
 }
-bool dlr_sup_other_world(const struct dlr_sup *sup)
+bool dlr_sup_other_world(const struct dlr_sup_copies *sup)
 {
     return sup->plan->made_by != sup->plan->world;
 }
@@ -78,7 +81,7 @@ int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }
-void dlr_sup_strike(struct dlr_sup *sup, const char *where, int rank,
+void dlr_sup_strike(struct dlr_sup_copies *sup, const char *where, int rank,
                     struct dlr_version v)
 {
     assert_string_equal(struck, "");
@@ -95,19 +98,21 @@ static void begin_with(unsigned world)
     char *const names[RANKS] = {n0, n1, n2, n3};
 
     memset(&s, 0, sizeof(s));
-    plan = (struct dlr_plan){0};
-    s.plan = &plan;
+    memset(&planning, 0, sizeof(planning));
+    s.planning = &planning;
+    s.plan = plan;
     table = nodes_rig(&s, NULL, names, RANKS);
+    copies_rig(&s, NULL);
     rounds = rounds_rig(&s, NULL);
-    plan.sources = calloc(RANKS, sizeof(*plan.sources));
+    plan->sources = calloc(RANKS, sizeof(*plan->sources));
     for (unsigned i = 0; i < RANKS; i++) {
-        plan.sources[i].from = i == 2 ? DLR_PLAN_FILE : DLR_PLAN_NODE;
-        plan.sources[i].where = i == 2 ? FILE_OF_2 : table->list[i].node.name;
+        plan->sources[i].from = i == 2 ? DLR_PLAN_FILE : DLR_PLAN_NODE;
+        plan->sources[i].where = i == 2 ? FILE_OF_2 : table->list[i].node.name;
     }
-    plan.restore = true;
-    plan.world = world;
-    plan.made_by = RANKS;
-    plan.version = (struct dlr_version){1, 40};
+    plan->restore = true;
+    plan->world = world;
+    plan->made_by = RANKS;
+    plan->version = (struct dlr_version){1, 40};
     rounds->restored = calloc(RANKS, 1);
 }
 
@@ -115,8 +120,8 @@ static int end(void **state)
 {
     dlr_sup_rounds_free(rounds);
     dlr_sup_nodes_free(s.nodes);
-    free(plan.sources);
-    free(s.spared);
+    free(plan->sources);
+    dlr_sup_copies_free(s.copies);
     return 0;
 }
 
@@ -155,7 +160,7 @@ static void what_nobody_knows_to_be_bad_has_a_second_chance(void **state)
     assert_string_equal(load_fails(1, -1), "* -1");
     end(NULL);
     begin_with(RANKS);
-    s.bring_failed = true;
+    s.copies->bring_failed = true;
     assert_string_equal(load_fails(0, -1), "");
     assert_string_equal(load_fails(0, -1), "* -1");
 }

@@ -20,6 +20,7 @@
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/wire/heartbeat.h"
+#include "tests/support/copies_rig.h"
 #include "tests/support/nodes_rig.h"
 #include "tests/support/rounds_rig.h"
 #include "tests/support/steps_rig.h"
@@ -57,9 +58,9 @@ int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }
-bool dlr_sup_other_world(const struct dlr_sup *sup)
+bool dlr_sup_other_world(const struct dlr_sup_copies *sup)
 {
-    return sup->anywhere || sup->plan->made_by != sup->plan->world;
+    return s.anywhere || sup->plan->made_by != sup->plan->world;
 }
 void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
@@ -84,13 +85,13 @@ void dlr_sup_tell_round(struct dlr_sup_rounds *who, uint32_t round)
 void dlr_sup_keep_plan(struct dlr_sup_planning *of)
 {
     note("keep");
-    s.kept_whole = false; /* as where nothing was to be made */
+    s.copies->kept_whole = false; /* as where nothing was to be made */
 }
-int dlr_sup_new_token(struct dlr_sup *sup)
+int dlr_sup_new_token(struct dlr_sup_rounds *who)
 {
     return 0;
 }
-int dlr_sup_holders_make(struct dlr_sup *sup)
+int dlr_sup_holders_make(struct dlr_sup_copies *sup)
 {
     free(sup->slot_bytes);
     sup->slot_bytes = calloc(sup->plan->world, sizeof(*sup->slot_bytes));
@@ -123,15 +124,15 @@ void dlr_sup_versions_stop(struct dlr_sup_versions *versions, const char *why)
 void dlr_sup_versions_turn(struct dlr_sup_versions *versions, uint32_t round, bool same)
 {
 }
-void dlr_sup_again_stop(struct dlr_sup *sup)
+void dlr_sup_again_stop(struct dlr_sup_copies *sup)
 {
     note("stop");
 }
-void dlr_sup_again_turn(struct dlr_sup *sup)
+void dlr_sup_again_turn(struct dlr_sup_copies *sup)
 {
     note("again");
 }
-void dlr_sup_bring_round(struct dlr_sup *sup)
+void dlr_sup_bring_round(struct dlr_sup_copies *sup)
 {
 }
 void dlr_sup_periodic_turn(struct dlr_sup_disk *disk)
@@ -158,13 +159,14 @@ static int begin(void **state)
     now_ms = 1000;
     table = nodes_rig(&s, NULL, names, NODES);
     steps_rig(&s, NULL);
+    copies_rig(&s, NULL);
     rounds = rounds_rig(&s, NULL);
     s.conf.restore_timeout_ms = LIMIT_MS;
     planning.step = (struct dlr_stepplan){.world = 2, .nplaces = NODES, .tasks = tasks};
     planning.plan.world = planning.plan.made_by = planning.plan.nplaces = NODES;
     planning.plan.places = calloc(NODES, sizeof(*planning.plan.places));
     planning.plan.sources = calloc(NODES, sizeof(*planning.plan.sources));
-    s.slot_bytes = calloc(NODES, sizeof(*s.slot_bytes));
+    s.copies->slot_bytes = calloc(NODES, sizeof(*s.copies->slot_bytes));
     for (unsigned p = 0; p < NODES; p++) {
         dlr_format(planning.plan.places[p].node.name, DLR_TOPO_NAME, "n%u", p + 1);
         planning.plan.places[p].from = p;
@@ -185,7 +187,7 @@ static int end(void **state)
     dlr_plan_done(&planning.plan);
     dlr_sup_steps_free(s.steps);
     dlr_sup_nodes_free(s.nodes);
-    free(s.slot_bytes);
+    dlr_sup_copies_free(s.copies);
     return 0;
 }
 
@@ -226,12 +228,12 @@ static void a_turn_is_kept_before_anybody_hears_of_it(void **state)
 
 static void a_turn_of_the_same_ranks_goes_on_with_its_copies(void **state)
 {
-    s.kept_whole = true;
+    s.copies->kept_whole = true;
     told(0, "[[0,2]]", "[]");
     told(1, "[[1,2]]", "[]");
     assert_int_equal(rounds->turn, 1);
     assert_string_equal(done, "ask_ranks keep tell again ");
-    assert_true(s.kept_whole);
+    assert_true(s.copies->kept_whole);
 }
 
 /* Another number of ranks reads what there is from where it is; then they are fewer. */
@@ -240,7 +242,7 @@ a_number_of_ranks_that_changes_begins_from_what_the_others_made(void **state)
 {
     four_ranks();
     assert_int_equal(planning.plan.made_by, 2);
-    assert_true(dlr_sup_other_world(&s));
+    assert_true(dlr_sup_other_world(s.copies));
     for (unsigned r = 0; r < 2; r++)
         assert_string_equal(planning.plan.sources[r].where, r ? "n2" : "n1");
     turned(0);

@@ -15,6 +15,9 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define ROUND 2
@@ -79,8 +82,8 @@ const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes)
 {
     return &table;
 }
-void dlr_sup_strike_version(struct dlr_sup *copies, struct dlr_version v, bool lasting,
-                            bool later)
+void dlr_sup_strike_version(struct dlr_sup_copies *copies, struct dlr_version v,
+                            bool lasting, bool later)
 {
     struct dlr_plan_struck *more = realloc(struck, (nstruck + 1) * sizeof(*more));
 
@@ -89,13 +92,13 @@ void dlr_sup_strike_version(struct dlr_sup *copies, struct dlr_version v, bool l
     more[nstruck++] = (struct dlr_plan_struck){
         .rank = -1, .version = v, .lasting = lasting, .later = later};
 }
-const struct dlr_plan_struck *dlr_sup_struck(const struct dlr_sup *copies,
+const struct dlr_plan_struck *dlr_sup_struck(const struct dlr_sup_copies *copies,
                                              unsigned *ret_n)
 {
     *ret_n = nstruck;
     return struck;
 }
-void dlr_sup_unstrike(struct dlr_sup *copies, unsigned i)
+void dlr_sup_unstrike(struct dlr_sup_copies *copies, unsigned i)
 {
     fail();
 }

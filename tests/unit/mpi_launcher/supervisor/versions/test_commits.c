@@ -13,6 +13,9 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define ROUND 3
@@ -79,7 +82,7 @@ uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
     return ROUND;
 }
-unsigned dlr_sup_copies(const struct dlr_sup *copies)
+unsigned dlr_sup_copies(const struct dlr_sup_copies *copies)
 {
     return 0;
 }
@@ -87,7 +90,7 @@ unsigned dlr_sup_parity_rows(const struct dlr_sup_planning *planning)
 {
     return 0;
 }
-void dlr_sup_covered(struct dlr_sup *copies)
+void dlr_sup_covered(struct dlr_sup_copies *copies)
 {
     note("covered");
 }

@@ -14,6 +14,9 @@
 
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define MS 1000000
@@ -80,11 +83,12 @@ double dlr_sup_losses_hours(const struct dlr_sup_nodes *nodes)
 {
     return 0;
 }
-unsigned dlr_sup_copies(const struct dlr_sup *sup)
+unsigned dlr_sup_copies(const struct dlr_sup_copies *sup)
 {
     return 0;
 }
-int dlr_sup_holder_node(const struct dlr_sup *sup, unsigned place, unsigned holder)
+int dlr_sup_holder_node(const struct dlr_sup_copies *sup, unsigned place,
+                        unsigned holder)
 {
     return (int)place;
 }

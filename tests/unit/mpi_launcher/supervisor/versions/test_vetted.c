@@ -19,6 +19,9 @@
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/budget.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/versions/versions_state.h"
 
 #define GB UINT64_C(1000000000)

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=getrandom,dlr_sup_tell_round,dlr_sup_keep_plan,dlr_sup_tell_plan */
+/* A round is prepared: its token cannot be guessed, and without one there is no round. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+#include "tests/support/engines_rig.h"
+
+static struct dlr_sup s;
+static unsigned rounds; /* told to all */
+static bool no_random;
+
+ssize_t __real_getrandom(void *buf, size_t bytes, unsigned flags);
+ssize_t __wrap_getrandom(void *buf, size_t bytes, unsigned flags);
+ssize_t __wrap_getrandom(void *buf, size_t bytes, unsigned flags)
+{
+    if (!no_random)
+        return __real_getrandom(buf, bytes, flags);
+    errno = ENOSYS; /* a seccomp filter of somebody's container */
+    return -1;
+}
+void __wrap_dlr_sup_tell_round(struct dlr_sup_rounds *of, uint32_t round);
+void __wrap_dlr_sup_tell_round(struct dlr_sup_rounds *of, uint32_t round)
+{
+    rounds++;
+}
+void __wrap_dlr_sup_keep_plan(struct dlr_sup_planning *planning);
+void __wrap_dlr_sup_keep_plan(struct dlr_sup_planning *planning)
+{
+}
+void __wrap_dlr_sup_tell_plan(struct dlr_sup_planning *planning);
+void __wrap_dlr_sup_tell_plan(struct dlr_sup_planning *planning)
+{
+}
+
+static int begin(void **state)
+{
+    static const struct dlr_policy_conf pc = {.nnodes = 1, .nplaces = 1};
+    char n0[] = "n0", *names[] = {n0};
+    struct dlr_err err;
+
+    memset(&s, 0, sizeof(s));
+    dlr_jobconf_init(&s.conf);
+    s.state_fd = -1;
+    engines_rig(&s, names, 1);
+    assert_int_equal(dlr_policy_new(&pc, &dlr_sup_policy_ops, &s, &s.policy, &err), 0);
+    assert_int_equal(dlr_sup_engines_open(&s, &err), 0);
+    return 0;
+}
+
+static int end(void **state)
+{
+    dlr_policy_free(s.policy);
+    engines_rig_free(&s);
+    return 0;
+}
+
+static void without_a_random_number_there_is_no_round(void **state)
+{
+    const struct dlr_sup_transfers *transfers = dlr_sup_transfers(s.copies);
+
+    no_random = true;
+    dlr_sup_policy_ops.prepare(&s, 1);
+    no_random = false;
+    assert_int_equal(rounds, 0);
+    assert_int_equal(transfers->rc, -EIO);
+    assert_string_equal(transfers->why, "no random number for the round's token: "
+                                        "getrandom: Function not implemented");
+    assert_true(dlr_sup_is_preparing(s.copies)); /* its end is told with what failed */
+    dlr_sup_policy_ops.prepare(&s, 2);
+    assert_int_equal(transfers->rc, 0);
+    assert_int_equal(rounds, 1);
+    assert_int_equal(strspn(s.token, "0123456789abcdef"), 32);
+    assert_int_not_equal(strspn(s.token, "0"), 32);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(without_a_random_number_there_is_no_round,
+                                        begin, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
