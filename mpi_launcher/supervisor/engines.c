@@ -118,8 +118,7 @@ int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
     dlr_sup_rounds_open(s->rounds, s->policy);
     dlr_sup_ending_open(s->ending, s->policy);
     rc = dlr_sup_versions_open(s->versions, s->policy, err);
-    s->commit = dlr_sup_commit(s->versions);
-    dlr_sup_copies_open(s->copies, s->policy, s->commit);
+    dlr_sup_copies_open(s->copies, s->policy, dlr_sup_commit(s->versions));
     dlr_sup_disk_open(s->disk, s->policy);
     return rc < 0 ? rc : dlr_sup_steps_open(s->steps, s->policy, err);
 }

@@ -94,7 +94,6 @@ struct dlr_sup {
     struct dlr_sup_ending *ending;
     struct dlr_policy *policy;
     struct dlr_sup_versions *versions;
-    struct dlr_commit *commit; /* theirs */
     struct dlr_sup_disk *disk;
 
     /* what the next plan must know */

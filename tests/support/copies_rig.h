@@ -26,7 +26,7 @@ static inline struct dlr_sup_copies *copies_rig(struct dlr_sup *s,
     s->copies = dlr_sup_copies_new(&env, ops, s);
     if (!s->copies)
         abort();
-    dlr_sup_copies_open(s->copies, s->policy, s->commit);
+    dlr_sup_copies_open(s->copies, s->policy, NULL);
     return s->copies;
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "mpi_launcher/supervisor/nodes/nodes.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 
 struct dlr_sup_rounds *dlr_sup_rounds_new(const struct dlr_sup_rounds_env *env,

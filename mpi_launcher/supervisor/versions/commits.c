@@ -105,18 +105,6 @@ void dlr_sup_versions_tick(struct dlr_sup_versions *versions, int64_t now_ms)
         dlr_commit_tick(versions->commit, now_ms);
 }
 
-void dlr_sup_versions_ready(struct dlr_sup_versions *versions, uint32_t round,
-                            unsigned rank, unsigned holder)
-{
-    dlr_commit_ready(versions->commit, round, rank, holder, dlr_sup_now());
-}
-
-void dlr_sup_versions_unready(struct dlr_sup_versions *versions, uint32_t round,
-                              unsigned rank, unsigned holder)
-{
-    dlr_commit_unready(versions->commit, round, rank, holder);
-}
-
 void dlr_sup_versions_progress(struct dlr_sup_versions *versions, uint32_t round,
                                uint64_t step, int64_t now_ms)
 {

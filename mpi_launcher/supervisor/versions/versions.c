@@ -68,11 +68,6 @@ void dlr_sup_versions_turn(struct dlr_sup_versions *versions, uint32_t round, bo
 void dlr_sup_versions_adopt(struct dlr_sup_versions *versions, uint32_t round)
 {
     begin(versions, round);
-    dlr_sup_versions_hold(versions);
-}
-
-void dlr_sup_versions_hold(struct dlr_sup_versions *versions)
-{
     dlr_commit_hold(versions->commit);
 }
 

@@ -13,11 +13,11 @@
 #include "common/config/job_config.h"
 #include "mpi_launcher/plan/plan.h"
 #include "mpi_launcher/policy/policy.h"
-#include "mpi_launcher/supervisor/io/io.h"
-#include "mpi_launcher/supervisor/nodes/nodes.h"
 
 struct dlr_sup_versions; /* opaque */
 struct dlr_sup_copies;
+struct dlr_sup_io;
+struct dlr_sup_nodes;
 struct dlr_sup_planning;
 
 /* What it uses, and what it only reads; all of it must live as long, and may be filled
@@ -65,7 +65,7 @@ struct dlr_sup_versions *dlr_sup_versions_free(struct dlr_sup_versions *versions
 int dlr_sup_versions_open(struct dlr_sup_versions *versions,
                           const struct dlr_policy *policy, struct dlr_err *err);
 void dlr_sup_versions_tick(struct dlr_sup_versions *versions, int64_t now_ms);
-/* What decides, for those whose copies it waits for. */
+/* What decides: for the copies, whose progress it waits for. */
 struct dlr_commit *dlr_sup_commit(const struct dlr_sup_versions *versions);
 
 /* --- rounds: each begins with the version of the plan in force ------------------- */
@@ -74,12 +74,10 @@ void dlr_sup_versions_round(struct dlr_sup_versions *versions, uint32_t round);
 /* Its ranks are known anew; same: they are where they were. */
 void dlr_sup_versions_turn(struct dlr_sup_versions *versions, uint32_t round,
                            bool same);
-/* It runs already, under a supervisor that is gone: held. */
-void dlr_sup_versions_adopt(struct dlr_sup_versions *versions, uint32_t round);
-/* Nothing is ordered until go_on(), which has what such a supervisor had committed and
- * ordered, or NULL and 0: dlr_commit_go_on().
+/* It runs already, under a supervisor that is gone: nothing is ordered until go_on(),
+ * which has what that one had committed and ordered: dlr_commit_go_on().
  */
-void dlr_sup_versions_hold(struct dlr_sup_versions *versions);
+void dlr_sup_versions_adopt(struct dlr_sup_versions *versions, uint32_t round);
 void dlr_sup_versions_go_on(struct dlr_sup_versions *versions,
                             const struct dlr_version *newest, uint64_t ordered_step);
 void dlr_sup_versions_stop(struct dlr_sup_versions *versions, const char *why);
@@ -94,10 +92,6 @@ void dlr_sup_versions_watch(struct dlr_sup_versions *versions, uint64_t step,
 
 /* --- what agents say: of parts of versions, dlr_commit_..(), and messages --------- */
 
-void dlr_sup_versions_ready(struct dlr_sup_versions *versions, uint32_t round,
-                            unsigned rank, unsigned holder);
-void dlr_sup_versions_unready(struct dlr_sup_versions *versions, uint32_t round,
-                              unsigned rank, unsigned holder);
 void dlr_sup_versions_progress(struct dlr_sup_versions *versions, uint32_t round,
                                uint64_t step, int64_t now_ms);
 void dlr_sup_versions_sealed(struct dlr_sup_versions *versions, unsigned rank,

@@ -184,7 +184,7 @@ static void slots_are_asked_of_a_node_that_comes_back_later(void **state)
     assert_int_equal(reserved[0][1], 1);
     say_ready(0, 1);
     say_ready(1, 0);
-    dlr_commit_progress(s.commit, 0, 9, dlr_sup_now());
+    dlr_sup_versions_progress(s.versions, 0, 9, dlr_sup_now());
     assert_true(saves);
 }
 

@@ -142,7 +142,7 @@ static int setup(void **state)
     dlr_sup_versions_round(versions, ROUND);
     dlr_sup_memory_ready(versions, 0, ready);
     for (unsigned r = 0; r < RANKS; r++)
-        dlr_sup_versions_ready(versions, ROUND, r, 0);
+        dlr_commit_ready(dlr_sup_commit(versions), ROUND, r, 0, now);
     done[0] = row[0] = '\0';
     dlr_sup_versions_progress(versions, ROUND, 1, now);
     return 0;
