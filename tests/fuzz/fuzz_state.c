@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "tests/fuzz/fuzz.h"
@@ -102,9 +103,6 @@ static void start(struct dlr_sup *s)
 
 static void stop(struct dlr_sup *s)
 {
-    free(s->struck);
-    free(s->holders);
-    free(s->slot_bytes);
     engines_rig_free(s);
 }
 
@@ -113,6 +111,8 @@ static void stop(struct dlr_sup *s)
 static void check_same(const struct dlr_sup *a, const struct dlr_sup *b)
 {
     struct dlr_version v = {0}, w = {0};
+    const struct dlr_plan_struck *marks;
+    unsigned n, m;
 
     FUZZ_CHECK(a->step->nplaces == b->step->nplaces &&
                a->step->world == b->step->world);
@@ -121,9 +121,11 @@ static void check_same(const struct dlr_sup *a, const struct dlr_sup *b)
     FUZZ_CHECK(dlr_sup_vetted(a->versions, &v) == dlr_sup_vetted(b->versions, &w) &&
                dlr_version_eq(v, w));
     FUZZ_CHECK(dlr_sup_losses_nodes(a->nodes) == dlr_sup_losses_nodes(b->nodes));
-    FUZZ_CHECK(a->nstruck == b->nstruck);
-    for (unsigned i = 0; i < a->nstruck; i++)
-        FUZZ_CHECK(dlr_sup_is_bad(b->versions, a->struck[i].version));
+    dlr_sup_struck(b->copies, &m);
+    marks = dlr_sup_struck(a->copies, &n);
+    FUZZ_CHECK(n == m);
+    for (unsigned i = 0; i < n; i++)
+        FUZZ_CHECK(dlr_sup_is_bad(b->versions, marks[i].version));
 }
 
 static void check_again(struct dlr_sup *s)
@@ -179,7 +181,7 @@ static void as_kept(struct dlr_sup *s, const uint8_t *data, size_t size)
         json_decref(state);
         return;
     }
-    FUZZ_CHECK(s->generation >= 1 && s->bare_ms >= 0);
+    FUZZ_CHECK(s->generation >= 1 && s->copies->bare_ms >= 0);
     check_again(s);
     dlr_sup_step_resume(s->planning, 2, 4);
     if (dlr_sup_load_round(s->rounds, json_object_get(state, "running")) == 0) {
