@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What several engines tell, or ask, in the same way. */
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/step_plan/step_plan.h"
+#include "mpi_launcher/supervisor/copies/requests.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
+#include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 void dlr_sup_state_changed(void *arg, bool lasting)

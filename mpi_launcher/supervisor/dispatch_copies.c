@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What has happened to copies. */
+#include "ckpt/base/version.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/copies/copies.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
+#include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 
 static void on_prepared(void *arg, int rc, const char *why)
 {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is written to the disk and found there: who is told of it. */
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 static void on_known(void *arg)

@@ -2,9 +2,22 @@
 /* How a plan comes about: what it must know, who may stop it, who is told. */
 #include <errno.h>
 
+#include "ckpt/base/version.h"
 #include "common/base/cleanup.h"
+#include "mpi_launcher/plan/plan.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
+#include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 
 /* The others' share of it. */
 static void fill_want(void *arg, struct dlr_plan_want *ret)

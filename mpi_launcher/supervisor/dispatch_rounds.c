@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of rounds: who is told of it. */
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 const struct dlr_sup_rounds_ops dlr_sup_rounds_ops = {

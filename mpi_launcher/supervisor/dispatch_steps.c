@@ -2,7 +2,14 @@
 /* What happens to Slurm's steps: who is told of it. */
 #include <errno.h>
 
+#include "mpi_launcher/plan/plan.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/copies/preparation.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
+#include "mpi_launcher/supervisor/steps/steps.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 /* --- what has happened to steps --------------------------------------------------- */

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of versions: who is told of it. */
+#include "ckpt/base/version.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 
 static void on_committed(void *arg, struct dlr_version v)
 {

@@ -2,8 +2,19 @@
 /* The engines: what each one is given. */
 #include <unistd.h>
 
+#include "mpi_launcher/supervisor/copies/copies.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/planning/step_of_run.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
+#include "mpi_launcher/supervisor/steps/steps.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 
 /* Each knows those before it, and tells what happens: dispatch.h. */
 static bool make_lower(struct dlr_sup *s)

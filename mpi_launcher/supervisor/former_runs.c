@@ -11,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/run/tries.h"
 
 /* --- command and tries ------------------------------------------------------------ */
 

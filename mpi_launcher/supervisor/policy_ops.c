@@ -1,7 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the policy asks for: which engine does it, and what goes before. */
+#include "mpi_launcher/policy/actions.h"
+#include "mpi_launcher/supervisor/copies/preparation.h"
+#include "mpi_launcher/supervisor/copies/reprotect.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/planning/resize.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
+#include "mpi_launcher/supervisor/saved_state.h"
+#include "mpi_launcher/supervisor/steps/agent_step.h"
+#include "mpi_launcher/supervisor/steps/controller.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 
 static void say_late(void *arg, unsigned n)
 {

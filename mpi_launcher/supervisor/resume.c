@@ -2,11 +2,19 @@
 /* How a supervisor begins: which run it is, and what was left of it to go on with. */
 #include <errno.h>
 
+#include "ckpt/base/version.h"
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/keeper/takeover_state.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
 #include "mpi_launcher/supervisor/former_runs.h"
+#include "mpi_launcher/supervisor/io/state_files.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 

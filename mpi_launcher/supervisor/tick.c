@@ -2,9 +2,29 @@
 /* What the reactor wakes us for: a message, or time that has passed. Who is asked in
  * each tick, and in which order.
  */
+#include "mpi_launcher/journal/journal.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/copies/preparation.h"
+#include "mpi_launcher/supervisor/copies/reprotect.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/io/outbox.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/nodes/auth_failures.h"
+#include "mpi_launcher/supervisor/nodes/failure_detector.h"
+#include "mpi_launcher/supervisor/nodes/hello.h"
+#include "mpi_launcher/supervisor/nodes/peers.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
+#include "mpi_launcher/supervisor/steps/agent_step.h"
+#include "mpi_launcher/supervisor/steps/controller.h"
+#include "mpi_launcher/supervisor/steps/rejoin.h"
+#include "mpi_launcher/supervisor/steps/srun_flush.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 
 static void on_message(void *arg, const struct dlr_packet *packet)
 {

@@ -9,9 +9,22 @@
 
 #include <stdarg.h>
 
+#include "ckpt/commit/commit.h"
+#include "mpi_launcher/plan/plan.h"
+#include "mpi_launcher/policy/actions.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/slurm/api.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/ending/ending_state.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
+#include "mpi_launcher/wire/endpoint.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/engines_rig.h"
 

@@ -11,9 +11,23 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "ckpt/base/version.h"
+#include "mpi_launcher/keeper/takeover_state.h"
+#include "mpi_launcher/policy/actions.h"
+#include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/supervisor/copies/copies_state.h"
+#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
+#include "mpi_launcher/supervisor/saved_state.h"
+#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/engines_rig.h"
 

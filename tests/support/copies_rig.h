@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "mpi_launcher/supervisor/copies/copies.h"
 #include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 

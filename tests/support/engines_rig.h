@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
 #include "mpi_launcher/supervisor/nodes/nodes_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 

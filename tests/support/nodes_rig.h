@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "mpi_launcher/supervisor/nodes/nodes.h"
 #include "mpi_launcher/supervisor/nodes/nodes_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 

@@ -5,7 +5,10 @@
 
 #include <stdlib.h>
 
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/planning.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 /* Gives s one, once s->nodes and s->steps are there where they are asked: its inside, to be

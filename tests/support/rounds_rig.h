@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 

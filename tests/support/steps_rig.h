@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "mpi_launcher/supervisor/steps/steps.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
 /* Gives s one, once s->nodes and s->policy are there, or where nobody asks these. */

@@ -12,7 +12,15 @@
 #include <cmocka.h>
 
 #include "common/base/str.h"
+#include "mpi_launcher/supervisor/copies/preparation.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/nodes/failure_detector.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
+#include "mpi_launcher/supervisor/nodes/peers.h"
+#include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/steps/rejoin.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/nodes_rig.h"
 

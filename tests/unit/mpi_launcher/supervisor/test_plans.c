@@ -15,6 +15,8 @@
 #include <cmocka.h>
 
 #include "common/base/str.h"
+#include "mpi_launcher/plan/plan.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/engines_rig.h"

@@ -10,6 +10,9 @@
 
 #include <cmocka.h>
 
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/copies/preparation.h"
+#include "mpi_launcher/supervisor/copies/transfers.h"
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/engines_rig.h"

@@ -16,9 +16,17 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/plan/parity_sets.h"
+#include "mpi_launcher/policy/actions.h"
+#include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/supervisor/copies/copies_state.h"
+#include "mpi_launcher/supervisor/nodes/hello.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
+#include "mpi_launcher/wire/endpoint.h"
 #include "tests/support/engines_rig.h"
 
 #define MAX_NODES 16384

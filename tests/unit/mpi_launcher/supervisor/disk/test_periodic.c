@@ -17,14 +17,34 @@
 
 #include <cmocka.h>
 
+#include "ckpt/base/version.h"
 #include "ckpt/manifest/manifest.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/journal/journal.h"
+#include "mpi_launcher/plan/parity_sets.h"
+#include "mpi_launcher/plan/plan.h"
+#include "mpi_launcher/policy/actions.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/process/work_queue.h"
+#include "mpi_launcher/supervisor/copies/copies.h"
 #include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/copies/requests.h"
+#include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/disk/disk_state.h"
+#include "mpi_launcher/supervisor/io/state_files.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/planning/version_json.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 
 #define WORLD 3
 #define NODES 3

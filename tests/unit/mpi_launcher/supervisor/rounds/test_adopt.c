@@ -13,12 +13,19 @@
 
 #include <cmocka.h>
 
+#include "ckpt/commit/commit.h"
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/policy/actions.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/nodes/hello.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/wire/endpoint.h"
 #include "tests/support/engines_rig.h"
 
 #define NODES 2
