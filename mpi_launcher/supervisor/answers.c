@@ -55,7 +55,14 @@ int64_t dlr_sup_phase_since(void *arg)
 {
     const struct dlr_sup *s = arg;
 
-    return s->phase_ms;
+    return dlr_sup_phase_ms(s->rounds);
+}
+
+uint32_t dlr_sup_running_now(void *arg)
+{
+    const struct dlr_sup *s = arg;
+
+    return dlr_sup_running_round(s->rounds);
 }
 
 uint64_t dlr_sup_next_request(void *arg)

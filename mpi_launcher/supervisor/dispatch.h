@@ -41,6 +41,7 @@ bool dlr_sup_is_over(void *arg); /* and nothing that is waited for is left of it
 bool dlr_sup_is_barred(void *arg, unsigned node); /* from its step */
 uint32_t dlr_sup_round_now(void *arg);
 int64_t dlr_sup_phase_since(void *arg);
+uint32_t dlr_sup_running_now(void *arg);  /* the round that runs, or ran last */
 uint64_t dlr_sup_next_request(void *arg); /* its id */
 
 #endif

@@ -23,18 +23,11 @@ static void on_changed(void *arg)
     dlr_sup_keep(arg);
 }
 
-static uint32_t running(void *arg)
-{
-    const struct dlr_sup *s = arg;
-
-    return s->running_round;
-}
-
 static bool is_anywhere(void *arg)
 {
     const struct dlr_sup *s = arg;
 
-    return s->anywhere;
+    return dlr_sup_anywhere(s->rounds);
 }
 
 static bool is_adopting(void *arg)
@@ -72,7 +65,7 @@ static void on_made(void *arg, const struct dlr_transfer *t)
 const struct dlr_sup_copies_ops dlr_sup_copies_ops = {
     .prepared = on_prepared,
     .changed = on_changed,
-    .round = running,
+    .round = dlr_sup_running_now,
     .anywhere = is_anywhere,
     .adopting = is_adopting,
     .keeps = is_older,

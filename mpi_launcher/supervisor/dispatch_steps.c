@@ -51,9 +51,9 @@ static void on_failed(void *arg, enum dlr_asking what, int code, const char *why
     else if (what == DLR_ASK_PLAN)
         dlr_sup_planning_ops.planned(s, -EPROTO, &none, why);
     else if (what == DLR_ASK_STEP)
-        dlr_policy_step_ended(s->policy, s->running_round, code, now);
+        dlr_policy_step_ended(s->policy, dlr_sup_running_round(s->rounds), code, now);
     else if (what == DLR_ASK_LAUNCH)
-        dlr_policy_launch_late(s->policy, s->running_round, why, now);
+        dlr_policy_launch_late(s->policy, dlr_sup_running_round(s->rounds), why, now);
     else if (what == DLR_ASK_REQUEUE)
         dlr_policy_requeue_failed(s->policy, why);
 }

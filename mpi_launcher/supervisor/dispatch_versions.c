@@ -25,13 +25,6 @@ static bool is_writing(void *arg)
     return dlr_sup_periodic_writes(((struct dlr_sup *)arg)->disk);
 }
 
-static uint32_t running_round(void *arg)
-{
-    const struct dlr_sup *s = arg;
-
-    return s->running_round;
-}
-
 static int64_t launched_at(void *arg)
 {
     const struct dlr_sup *s = arg;
@@ -44,6 +37,6 @@ const struct dlr_sup_versions_ops dlr_sup_versions_ops = {
     .told = on_told,
     .changed = dlr_sup_state_changed,
     .writes = is_writing,
-    .round = running_round,
+    .round = dlr_sup_running_now,
     .launched = launched_at,
 };

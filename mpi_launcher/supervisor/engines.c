@@ -95,7 +95,6 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                      .copies = s->copies,
                                      .versions = s->versions,
                                      .disk = s->disk,
-                                     .sup = s,
                                      .conf = &s->conf,
                                      .info = &s->info,
                                      .step = s->step,

@@ -42,8 +42,7 @@ static void wait_controller(void *arg, const char *why)
 
     dlr_sup_tell_failure(s->rounds);
     dlr_sup_tell_cleared(s->rounds);
-    s->phase_ms = dlr_sup_now();
-    dlr_sup_controller_wait(s->steps, why, s->phase_ms);
+    dlr_sup_controller_wait(s->steps, why, dlr_sup_phase_begins(s->rounds));
 }
 
 static int resize(void *arg, unsigned nplaces)
@@ -59,7 +58,7 @@ static void rendezvous(void *arg, bool with_mpi)
     dlr_sup_tell_cleared(s->rounds);
     if (dlr_sup_has_restored(s->rounds))
         dlr_sup_repeat_look(s->versions);
-    s->phase_ms = dlr_sup_now();
+    dlr_sup_phase_begins(s->rounds);
     dlr_sup_rendezvous(s->planning, with_mpi);
 }
 
@@ -76,7 +75,7 @@ static void persist(void *arg)
     dlr_sup_again_stop(s->copies);
     dlr_sup_tell_failure(s->rounds);
     dlr_sup_tell_cleared(s->rounds);
-    s->phase_ms = dlr_sup_now();
+    dlr_sup_phase_begins(s->rounds);
     dlr_sup_persist(s->disk);
 }
 
@@ -115,8 +114,7 @@ static void prepare(void *arg, uint32_t round)
     struct dlr_sup *s = arg;
 
     dlr_sup_tell_plan(s->planning);
-    s->phase_ms = dlr_sup_now();
-    dlr_sup_prepare_begin(s->copies, s->phase_ms);
+    dlr_sup_prepare_begin(s->copies, dlr_sup_phase_begins(s->rounds));
     dlr_sup_ranks_round(s->rounds);
     if (dlr_sup_new_token(s->rounds) < 0)
         return; /* which the preparation's end tells */

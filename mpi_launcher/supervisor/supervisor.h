@@ -95,14 +95,6 @@ struct dlr_sup {
     struct dlr_policy *policy;
     struct dlr_sup_versions *versions;
     struct dlr_sup_disk *disk;
-
-    /* what the next plan must know */
-    bool anywhere; /* copies of the plan's version may not be where its ranks are */
-    char token[33];
-
-    /* the round */
-    int64_t phase_ms; /* when the present phase began */
-    uint32_t running_round;
 };
 
 /* resume.c: which run this is, and what was left of it */

@@ -187,7 +187,7 @@ static void start(struct dlr_sup *s)
     dlr_policy_planned(s->policy, 0, member, "", now_ms);
     dlr_commit_round(dlr_sup_commit(s->versions), dlr_policy_round(s->policy), 4, NULL);
     dlr_policy_prepared(s->policy, 0, "", now_ms);
-    s->running_round = dlr_policy_round(s->policy);
+    s->rounds->running_round = dlr_policy_round(s->policy);
     s->rounds->restored = calloc(4, 1);
     s->rounds->up = calloc(4, 1);
     FUZZ_CHECK(dlr_sup_failure_reset(s->rounds, 4) == 0 && s->rounds->restored &&

@@ -200,7 +200,7 @@ static void as_kept(struct dlr_sup *s, const uint8_t *data, size_t size)
     dlr_sup_step_resume(s->planning, 2, 4);
     if (dlr_sup_load_round(s->rounds, json_object_get(state, "running")) == 0) {
         FUZZ_CHECK(s->plan->nplaces == 2 && s->plan->world == 4);
-        FUZZ_CHECK(s->running_round + 1 == s->resume_round);
+        FUZZ_CHECK(s->rounds->running_round + 1 == s->resume_round);
     }
     json_decref(state);
 }

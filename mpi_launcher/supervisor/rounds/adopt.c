@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A round whose supervisor died goes on under the next one: what it must know stands in the
- * keeper's memory file, the rest its agents tell. Nothing of the workers is touched. Where it
- * cannot be proven that every node of the round still has it, the round is ended and begun anew.
+/* A round whose supervisor died goes on under the next one: what it must know stands in
+ * the keeper's memory file, the rest its agents tell. Nothing of the workers is
+ * touched. Where it cannot be proven that every node of the round still has it, the
+ * round is ended and begun anew.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,14 +13,30 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/journal/journal.h"
 #include "mpi_launcher/keeper/child_exits.h"
+#include "mpi_launcher/supervisor/copies/preparation.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/copies/reprotect.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/io/reactor.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/failure_detector.h"
+#include "mpi_launcher/supervisor/nodes/loss_rate.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/planning.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/steps/agent_step.h"
+#include "mpi_launcher/supervisor/steps/slurm_command.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 
 #define OPEN_MAX 64         /* versions that one agent may say are undecided */
 #define ADOPT_EXTRA_MS 2000 /* beyond dead time: for connections to come back */
 
-/* --- what is kept -------------------------------------------------------------------------- */
+/* --- what is kept ----------------------------------------------------------------- */
 
 static json_t *round_state(const struct dlr_sup_rounds *rounds)
 {
@@ -28,14 +45,13 @@ static json_t *round_state(const struct dlr_sup_rounds *rounds)
         return NULL;
     return json_pack(
         "{s:I,s:s,s:I,s:I,s:I,s:b,s:b,s:b,s:b,s:b,s:b,s:I,s:o}", "round",
-        (json_int_t)rounds->env.sup->running_round, "token", rounds->env.sup->token,
-        "started_ms", (json_int_t)rounds->started_ms, "launch_ms",
-        (json_int_t)rounds->launch_ms, "launch_deadline_ms",
-        (json_int_t)rounds->launch_deadline_ms, "running", rounds->running_told, "go",
-        rounds->go_told, "saving", dlr_sup_saving(rounds->env.versions), "first_step",
-        rounds->first_step_told, "queue", rounds->queue.may, "anywhere",
-        rounds->env.sup->anywhere, "turn", (json_int_t)rounds->turn, "plan",
-        dlr_plan_to_json(rounds->env.plan, NULL));
+        (json_int_t)rounds->running_round, "token", rounds->token, "started_ms",
+        (json_int_t)rounds->started_ms, "launch_ms", (json_int_t)rounds->launch_ms,
+        "launch_deadline_ms", (json_int_t)rounds->launch_deadline_ms, "running",
+        rounds->running_told, "go", rounds->go_told, "saving",
+        dlr_sup_saving(rounds->env.versions), "first_step", rounds->first_step_told,
+        "queue", rounds->queue.may, "anywhere", rounds->anywhere, "turn",
+        (json_int_t)rounds->turn, "plan", dlr_plan_to_json(rounds->env.plan, NULL));
 }
 
 void dlr_sup_workers_state(const struct dlr_sup_rounds *rounds, json_t *state)
@@ -84,15 +100,15 @@ int dlr_sup_load_round(struct dlr_sup_rounds *rounds, const json_t *state)
         dlr_msg_int(state, "launch_deadline_ms", &rounds->launch_deadline_ms) < 0 ||
         dlr_msg_str(state, "token", &token) < 0 || load_plan(rounds, state) < 0)
         return -ESTALE;
-    dlr_format(rounds->env.sup->token, sizeof(rounds->env.sup->token), "%s", token);
+    dlr_format(rounds->token, sizeof(rounds->token), "%s", token);
     rounds->adopt.started_ms = started_ms;
-    rounds->env.sup->running_round = round;
+    rounds->running_round = round;
     rounds->running_told = flag(state, "running");
     rounds->go_told = flag(state, "go");
     dlr_sup_saving_take(rounds->env.versions, flag(state, "saving"));
     rounds->first_step_told = flag(state, "first_step");
     rounds->queue.may = flag(state, "queue");
-    rounds->env.sup->anywhere = flag(state, "anywhere");
+    rounds->anywhere = flag(state, "anywhere");
     rounds->turn =
         dlr_msg_uint(state, "turn", UINT32_MAX, &turn) == 0 ? (uint32_t)turn : 0;
     dlr_sup_losses_count(rounds->env.nodes, rounds->env.plan->nplaces);
@@ -100,8 +116,8 @@ int dlr_sup_load_round(struct dlr_sup_rounds *rounds, const json_t *state)
     return 0;
 }
 
-/* Its round can go on when all that it consists of is there: agents, and an srun that runs
- * or whose end the keeper has seen.
+/* Its round can go on when all that it consists of is there: agents, and an srun that
+ * runs or whose end the keeper has seen.
  */
 void dlr_sup_round_take(struct dlr_sup_rounds *rounds, const json_t *state)
 {
@@ -134,7 +150,7 @@ void dlr_sup_adopt_moved(struct dlr_sup_rounds *rounds)
     rounds->adopt.moved = true;
 }
 
-/* --- what the agents tell ---------------------------------------------------------------- */
+/* --- what the agents tell --------------------------------------------------------- */
 
 static bool is_member(const struct dlr_sup_rounds *rounds, unsigned node)
 {
@@ -156,11 +172,11 @@ static void settle_saves(struct dlr_sup_rounds *rounds)
     json_t *step;
     size_t i;
 
-    if (a->has_newest && a->newest.round == rounds->env.sup->running_round)
+    if (a->has_newest && a->newest.round == rounds->running_round)
         dlr_sup_decide(rounds->env.versions, "commit", a->newest);
     json_array_foreach(open, i, step)
     {
-        struct dlr_version v = {.round = rounds->env.sup->running_round,
+        struct dlr_version v = {.round = rounds->running_round,
                                 .step = (uint64_t)json_integer_value(step)};
 
         if (!a->has_newest || dlr_version_cmp(v, a->newest) > 0)
@@ -179,7 +195,7 @@ static void tell_adopted(struct dlr_sup_rounds *rounds)
                             json_integer(dlr_sup_now() - rounds->adopt.begun_ms));
     dlr_journal_event(dlr_sup_journal(rounds->env.io), "adopted", row);
     dlr_sup_say(rounds->env.io, "round %u goes on under a new supervisor",
-                rounds->env.sup->running_round);
+                rounds->running_round);
 }
 
 /* Failures that were told before it was known whether the round goes on. */
@@ -208,7 +224,9 @@ static int find_exit(const struct dlr_sup_rounds *rounds, int *ret_status)
     return dlr_exits_find(*rounds->env.state_fd, rounds->adopt.workers_pid, ret_status);
 }
 
-/* Its srun has ended, as the keeper says. A failure waits for what the agents know of it. */
+/* Its srun has ended, as the keeper says. A failure waits for what the agents know of
+ * it.
+ */
 static void workers_over(struct dlr_sup_rounds *rounds)
 {
     int status;
@@ -223,7 +241,9 @@ static void workers_over(struct dlr_sup_rounds *rounds)
     dlr_sup_step_ended(rounds, status);
 }
 
-/* Its nodes know what they have already of the copies that the former one had asked for. */
+/* Its nodes know what they have already of the copies that the former one had asked
+ * for.
+ */
 static void again(struct dlr_sup_rounds *rounds)
 {
     struct dlr_version newest;
@@ -243,7 +263,7 @@ static void adopted(struct dlr_sup_rounds *rounds)
     tell_adopted(rounds);
     if (rounds->adopt
             .moved) /* else it would only disturb copies that are on their way */
-        dlr_sup_tell_round(rounds, rounds->env.sup->running_round);
+        dlr_sup_tell_round(rounds, rounds->running_round);
     dlr_sup_rounds_changed(rounds);
     dlr_sup_holders_ask_all(rounds->env.copies);
     dlr_sup_ranks_adopted(rounds);
@@ -299,8 +319,8 @@ static void take_open(struct dlr_adopt *a, const json_t *list)
     }
 }
 
-/* A node that had the round knows nothing of it: its agent died and was started again. The
- * tasks go on there unwatched, and what it was to move or to end, nobody does.
+/* A node that had the round knows nothing of it: its agent died and was started again.
+ * The tasks go on there unwatched, and what it was to move or to end, nobody does.
  */
 static void agent_is_new(struct dlr_sup_rounds *rounds, unsigned node, int64_t round)
 {
@@ -314,12 +334,11 @@ static void agent_is_new(struct dlr_sup_rounds *rounds, unsigned node, int64_t r
     dlr_sup_gather_lost(rounds->env.planning, node);
     if (dlr_policy_phase(rounds->policy) == DLR_PHASE_END) {
         msg = dlr_msg_new("kill");
-        json_object_set_new(msg, "round", json_integer(rounds->env.sup->running_round));
+        json_object_set_new(msg, "round", json_integer(rounds->running_round));
         dlr_sup_send(rounds->env.nodes, node, msg);
     }
     snprintf(why, sizeof(why), "the agent of %.200s died and was started again", name);
-    dlr_policy_watch_lost(rounds->policy, rounds->env.sup->running_round, why,
-                          dlr_sup_now());
+    dlr_policy_watch_lost(rounds->policy, rounds->running_round, why, dlr_sup_now());
 }
 
 void dlr_sup_on_told(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg)
@@ -337,8 +356,8 @@ void dlr_sup_on_told(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
         return;
     }
     if (dlr_msg_int(msg, "round", &round) < 0 ||
-        dlr_msg_int(msg, "doomed", &doomed) < 0 ||
-        round != rounds->env.sup->running_round || doomed >= round) {
+        dlr_msg_int(msg, "doomed", &doomed) < 0 || round != rounds->running_round ||
+        doomed >= round) {
         snprintf(why, sizeof(why),
                  "the supervisor died, and node %.200s has ended the round since",
                  rounds->members->list[node].node.name);
@@ -358,7 +377,7 @@ void dlr_sup_on_told(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
     adopted(rounds);
 }
 
-/* --- begin and limit ------------------------------------------------------------------------- */
+/* --- begin and limit -------------------------------------------------------------- */
 
 static int on_bell(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
@@ -392,7 +411,7 @@ bool dlr_sup_adopt_start(struct dlr_sup_rounds *rounds, int bell_fd)
     rounds->started_ms = a->started_ms;
     rounds->progress_ms = a->begun_ms;
     dlr_policy_adopt(rounds->policy, member, rounds->launch_ms, a->begun_ms);
-    dlr_sup_versions_adopt(rounds->env.versions, rounds->env.sup->running_round);
+    dlr_sup_versions_adopt(rounds->env.versions, rounds->running_round);
     dlr_sup_keep_plan(rounds->env.planning);
     return true;
 }

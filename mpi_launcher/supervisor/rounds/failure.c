@@ -7,8 +7,12 @@
 #include <sys/wait.h>
 
 #include "common/json/message.h"
+#include "mpi_launcher/journal/journal.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 
 int dlr_sup_failure_reset(struct dlr_sup_rounds *rounds, unsigned ntasks)
 {
@@ -47,8 +51,8 @@ void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
         return;
     f->told = true;
     row = json_pack(
-        "{s:I,s:i,s:s,s:s}", "round", (json_int_t)rounds->env.sup->running_round,
-        "rank", f->rank, "node", rounds->members->list[f->node].node.name, "stderr",
+        "{s:I,s:i,s:s,s:s}", "round", (json_int_t)rounds->running_round, "rank",
+        f->rank, "node", rounds->members->list[f->node].node.name, "stderr",
         rounds->tails && rounds->tails[f->rank] ? rounds->tails[f->rank] : "");
     if (row && WIFSIGNALED(f->status))
         json_object_set_new(row, "signal", json_integer(WTERMSIG(f->status)));
@@ -58,8 +62,8 @@ void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
     dlr_sup_blame_node(rounds->env.versions, f->node);
 }
 
-/* A failure breaks its peers' connections, and they fail too: the one that ended first, by
- * its node's clock, is the reason. Tasks that we killed are none.
+/* A failure breaks its peers' connections, and they fail too: the one that ended first,
+ * by its node's clock, is the reason. Tasks that we killed are none.
  */
 static bool is_reason(const struct dlr_sup_rounds *rounds, int status, int64_t at_ms)
 {
@@ -83,7 +87,7 @@ void dlr_sup_on_exit(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
         dlr_msg_int(msg, "status", &status) < 0 ||
         dlr_sup_adopt_later(rounds, node, msg))
         return;
-    dlr_policy_started(rounds->policy, rounds->env.sup->running_round);
+    dlr_policy_started(rounds->policy, rounds->running_round);
     if (status == 0)
         dlr_sup_ranks_ended(rounds);
     dlr_msg_int(msg, "at_ms", &at_ms);
@@ -91,7 +95,7 @@ void dlr_sup_on_exit(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
         return;
     rounds->failure = (struct dlr_failure){
         .set = true, .rank = rank, .node = node, .status = status, .at_ms = at_ms};
-    dlr_policy_worker_exit(rounds->policy, rounds->env.sup->running_round, rank, status,
+    dlr_policy_worker_exit(rounds->policy, rounds->running_round, rank, status,
                            dlr_sup_now());
 }
 

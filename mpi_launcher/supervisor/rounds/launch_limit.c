@@ -3,8 +3,12 @@
 #include <stdio.h>
 
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/nodes/failure_detector.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/steps/controller.h"
 
 void dlr_sup_on_stepd(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg)
 {
@@ -23,8 +27,7 @@ static bool is_starting(const struct dlr_sup_rounds *rounds)
 {
     for (unsigned i = 0; rounds->workers.pid && i < rounds->members->n; i++)
         if (rounds->members->list[i].here &&
-            rounds->members->list[i].stepd ==
-                (uint64_t)rounds->env.sup->running_round + 1)
+            rounds->members->list[i].stepd == (uint64_t)rounds->running_round + 1)
             return true;
     return false;
 }
@@ -72,8 +75,7 @@ static void end_launch(struct dlr_sup_rounds *rounds, int64_t now_ms)
         snprintf(why, sizeof(why),
                  "%u of %u tasks have started after %lld s (--dlrover-%s-timeout)",
                  rounds->tasks_up, rounds->env.step->world, took_s, option);
-        dlr_policy_launch_late(rounds->policy, rounds->env.sup->running_round, why,
-                               now_ms);
+        dlr_policy_launch_late(rounds->policy, rounds->running_round, why, now_ms);
         return;
     }
     snprintf(

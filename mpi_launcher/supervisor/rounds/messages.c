@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What agents say of a round: of the one that runs, or to be judged later. */
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
 
 bool dlr_sup_of_round(const struct dlr_sup_rounds *rounds, const json_t *msg,
                       unsigned of, unsigned *ret_rank)
@@ -11,8 +11,7 @@ bool dlr_sup_of_round(const struct dlr_sup_rounds *rounds, const json_t *msg,
 
     if (!dlr_sup_has_plan(rounds->env.plan) ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        dlr_msg_uint(msg, "rank", of - 1, &rank) < 0 ||
-        round != rounds->env.sup->running_round)
+        dlr_msg_uint(msg, "rank", of - 1, &rank) < 0 || round != rounds->running_round)
         return false;
     *ret_rank = rank;
     return true;

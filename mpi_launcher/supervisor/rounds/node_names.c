@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's words and variables were written for the nodes that the script was shown. A name
- * stands for a role: the node of rank 0, of place 1, ... When another node has that place, the
- * words say its name.
+/* The program's words and variables were written for the nodes that the script was
+ * shown. A name stands for a role: the node of rank 0, of place 1, ... When another
+ * node has that place, the words say its name.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,10 +10,16 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "mpi_launcher/journal/journal.h"
 #include "mpi_launcher/slurm/api.h"
 #include "mpi_launcher/step_plan/host_words.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/steps/steps.h"
 
 #define NAME_MAX_LEN 300
 
@@ -42,8 +48,8 @@ static bool has_place(const struct dlr_sup_rounds *rounds, const struct dlr_plan
     return false;
 }
 
-/* Who had which place when the words were written: the nodes shown, if the srun uses all of
- * them, else the first plan's; rank 0 is meant to be on the first one shown.
+/* Who had which place when the words were written: the nodes shown, if the srun uses
+ * all of them, else the first plan's; rank 0 is meant to be on the first one shown.
  */
 static void load_roles(struct dlr_sup_rounds *rounds, const struct dlr_plan *plan)
 {
@@ -181,13 +187,13 @@ void dlr_sup_names_tell(struct dlr_sup_rounds *rounds)
         dlr_sup_say(rounds->env.io, "the program is told %s where its words say %s",
                     now, was);
         dlr_journal_note(dlr_sup_journal(rounds->env.io), "renamed", "s:I,s:s,s:s",
-                         "round", (json_int_t)rounds->env.sup->running_round, "from",
-                         was, "to", now);
+                         "round", (json_int_t)rounds->running_round, "from", was, "to",
+                         now);
         rounds->roles[i].used = false;
     }
 }
 
-/* --- the run's name -------------------------------------------------------------------------- */
+/* --- the run's name --------------------------------------------------------------- */
 
 static const char *number_host(void *arg, const char *host, size_t len, bool bare)
 {

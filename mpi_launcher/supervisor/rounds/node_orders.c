@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each node is told of a round: its own ranks, who keeps copies of them, whose copies come to it. */
+/* What each node is told of a round: its own ranks, who keeps copies of them, whose
+ * copies come to it.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,16 +10,23 @@
 
 #include "common/base/cleanup.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/copies/fetch.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/copies/transfers.h"
+#include "mpi_launcher/supervisor/io/outbox.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/planning/places.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
 
 bool dlr_sup_ranks_gathered(const struct dlr_sup_rounds *rounds)
 {
     return dlr_sup_seats_told(rounds->env.planning);
 }
 
-/* One that can be guessed would let anybody write into the copies: without it there is no
- * round.
+/* One that can be guessed would let anybody write into the copies: without it there is
+ * no round.
  */
 int dlr_sup_new_token(struct dlr_sup_rounds *rounds)
 {
@@ -30,11 +39,13 @@ int dlr_sup_new_token(struct dlr_sup_rounds *rounds)
         return -EIO;
     }
     for (unsigned i = 0; i < sizeof(raw); i++)
-        snprintf(rounds->env.sup->token + 2 * i, 3, "%02x", raw[i]);
+        snprintf(rounds->token + 2 * i, 3, "%02x", raw[i]);
     return 0;
 }
 
-/* Which places send copies to which: those of place p are list[at[p]] to list[at[p + 1] - 1]. */
+/* Which places send copies to which: those of place p are list[at[p]] to list[at[p + 1]
+ * - 1].
+ */
 struct senders {
     unsigned *at, *list;
 };
@@ -66,7 +77,7 @@ static json_t *head(struct dlr_sup_rounds *rounds, uint32_t round)
     json_t *msg = dlr_msg_new("round");
 
     json_object_set_new(msg, "round", json_integer(round));
-    json_object_set_new(msg, "token", json_string(rounds->env.sup->token));
+    json_object_set_new(msg, "token", json_string(rounds->token));
     json_object_set_new(msg, "world", json_integer(rounds->env.plan->world));
     json_object_set_new(msg, "turn", json_integer(rounds->turn));
     if (dlr_sup_ranks_gathered(rounds))
@@ -75,7 +86,7 @@ static json_t *head(struct dlr_sup_rounds *rounds, uint32_t round)
     return msg;
 }
 
-/* --- parity: a successor must know the sets of all --------------------------------------------- */
+/* --- parity: a successor must know the sets of all -------------------------------- */
 
 static int tell_all(struct dlr_sup_rounds *rounds, uint32_t round)
 {
@@ -102,7 +113,7 @@ static int tell_all(struct dlr_sup_rounds *rounds, uint32_t round)
     return 0;
 }
 
-/* --- partners: each is told what concerns it ----------------------------------------------------- */
+/* --- partners: each is told what concerns it -------------------------------------- */
 
 static void count_senders(const struct dlr_sup_rounds *rounds, struct senders *ret)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks of the program, where they are not Slurm's tasks, or not where the plan has them, or have
- * been started again inside the round: the nodes tell who is there (mpi_launcher/plan/rank_map.h), and when all are known
- * the round goes on in another turn. A turn has its own token and its own places of ranks, and begins
- * from the newest commit; what a node said before it heard of the turn is not of it.
+/* The ranks of the program, where they are not Slurm's tasks, or not where the plan has
+ * them, or have been started again inside the round: the nodes tell who is there
+ * (mpi_launcher/plan/rank_map.h), and when all are known the round goes on in another
+ * turn. A turn has its own token and its own places of ranks, and begins from the
+ * newest commit; what a node said before it heard of the turn is not of it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,10 +12,23 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/journal/journal.h"
 #include "mpi_launcher/plan/rank_map.h"
+#include "mpi_launcher/supervisor/copies/fetch.h"
+#include "mpi_launcher/supervisor/copies/preparation.h"
+#include "mpi_launcher/supervisor/copies/redundancy.h"
+#include "mpi_launcher/supervisor/copies/reprotect.h"
 #include "mpi_launcher/supervisor/disk/disk.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/nodes.h"
+#include "mpi_launcher/supervisor/nodes/peers.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 
 struct dlr_sup_ranks {
     struct dlr_rankmap *map;
@@ -56,7 +70,7 @@ void dlr_sup_ranks_stop(struct dlr_sup_rounds *rounds)
 void dlr_sup_ranks_round(struct dlr_sup_rounds *rounds)
 {
     rounds->turn = 0;
-    rounds->env.sup->anywhere = false;
+    rounds->anywhere = false;
     reset(rounds);
 }
 
@@ -72,11 +86,11 @@ void dlr_sup_on_turned(struct dlr_sup_rounds *rounds, unsigned node, const json_
     if (rounds->ranks && rounds->ranks->behind &&
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) == 0 &&
         dlr_msg_uint(msg, "turn", UINT32_MAX, &turn) == 0 &&
-        round == rounds->env.sup->running_round && turn == rounds->turn)
+        round == rounds->running_round && turn == rounds->turn)
         rounds->ranks->behind[node] = 0;
 }
 
-/* --- where the state is that ranks begin from ------------------------------------------------ */
+/* --- where the state is that ranks begin from ------------------------------------- */
 
 /* Every rank's copy of v is on the node where the rank was. */
 static int at_home(struct dlr_sup_rounds *rounds, bool same, bool committed)
@@ -105,19 +119,19 @@ static int keep_sources(struct dlr_sup_rounds *rounds, bool same)
     if (rounds->env.plan->restore &&
         dlr_version_eq(newest, rounds->env.plan->version)) {
         if (dlr_sup_other_world(rounds->env.copies))
-            rounds->env.sup->anywhere = true; /* where they were, they are */
+            rounds->anywhere = true; /* where they were, they are */
         else if (at_home(rounds, same, false) < 0)
             return -ENOMEM;
-        rounds->env.sup->anywhere = rounds->env.sup->anywhere || !same;
+        rounds->anywhere = rounds->anywhere || !same;
         return 0;
     }
     if (dlr_sup_plan_restore(rounds->env.planning, &newest) < 0)
         return -ENOMEM;
-    rounds->env.sup->anywhere = !same;
+    rounds->anywhere = !same;
     return at_home(rounds, same, true);
 }
 
-/* --- the ranks get their places --------------------------------------------------------------- */
+/* --- the ranks get their places --------------------------------------------------- */
 
 static int place_of_node(const struct dlr_sup_rounds *rounds, unsigned node)
 {
@@ -127,7 +141,9 @@ static int place_of_node(const struct dlr_sup_rounds *rounds, unsigned node)
     return -1;
 }
 
-/* Ranks of place 0 ascending, then of place 1 ... -EINVAL: one is on a node without a place. */
+/* Ranks of place 0 ascending, then of place 1 ... -EINVAL: one is on a node without a
+ * place.
+ */
 static int make_seats(const struct dlr_sup_rounds *rounds, const unsigned *nodes,
                       unsigned world, unsigned *tasks, unsigned *ranks)
 {
@@ -182,12 +198,13 @@ static void limit_restore(struct dlr_sup_rounds *rounds)
         restores ? dlr_sup_now() + rounds->env.conf->restore_timeout_ms : INT64_MAX;
 }
 
-/* What a new round does too, of the ranks. It is kept before anybody hears of it: a successor that knew
- * the former turn only would take no word of those that are in this one.
+/* What a new round does too, of the ranks. It is kept before anybody hears of it: a
+ * successor that knew the former turn only would take no word of those that are in this
+ * one.
  */
 static int begin_turn(struct dlr_sup_rounds *rounds, unsigned world, bool same)
 {
-    uint32_t round = rounds->env.sup->running_round;
+    uint32_t round = rounds->running_round;
     bool whole = same && dlr_sup_kept_whole(
                              rounds->env.copies); /* its holders have all of it still */
 
@@ -242,13 +259,13 @@ static int turn(struct dlr_sup_rounds *rounds, const unsigned *nodes, unsigned w
     return rc < 0 ? rc : begin_turn(rounds, world, same);
 }
 
-/* --- what the nodes tell ---------------------------------------------------------------------- */
+/* --- what the nodes tell ---------------------------------------------------------- */
 
 static json_t *about(const struct dlr_sup_rounds *rounds, const char *type)
 {
     json_t *msg = dlr_msg_new(type);
 
-    json_object_set_new(msg, "round", json_integer(rounds->env.sup->running_round));
+    json_object_set_new(msg, "round", json_integer(rounds->running_round));
     json_object_set_new(msg, "turn", json_integer(rounds->turn));
     return msg;
 }
@@ -262,7 +279,7 @@ static void refuse(struct dlr_sup_rounds *rounds, const char *why)
     dlr_sup_send_all(rounds->env.nodes, msg);
     dlr_sup_say(rounds->env.io, "no checkpoint can be opened: %s", why);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "ranks_missing", "s:I,s:s",
-                     "round", (json_int_t)rounds->env.sup->running_round, "why", why);
+                     "round", (json_int_t)rounds->running_round, "why", why);
     rounds->ranks->deadline_ms = INT64_MAX;
     limit_restore(rounds); /* of those that were let in */
 }
@@ -279,8 +296,9 @@ static int look(struct dlr_sup_rounds *rounds, unsigned **ret_nodes,
                : -ENOMEM;
 }
 
-/* Each of Slurm's tasks is a rank, for only all together can have committed; and one of them has ended.
- * Where that is not known a task without ranks may have ended, beside one that starts all of them.
+/* Each of Slurm's tasks is a rank, for only all together can have committed; and one of
+ * them has ended. Where that is not known a task without ranks may have ended, beside
+ * one that starts all of them.
  */
 static bool is_ending(const struct dlr_sup_rounds *rounds)
 {
@@ -289,7 +307,7 @@ static bool is_ending(const struct dlr_sup_rounds *rounds)
     return rounds->ranks->ended && rounds->turn == 0 &&
            !dlr_sup_ranks_gathered(rounds) &&
            dlr_sup_newest(rounds->env.versions, &newest) &&
-           newest.round == rounds->env.sup->running_round;
+           newest.round == rounds->running_round;
 }
 
 static void judge(struct dlr_sup_rounds *rounds)
@@ -378,7 +396,7 @@ void dlr_sup_on_ranks(struct dlr_sup_rounds *rounds, unsigned node, const json_t
     if (!r || !dlr_sup_has_plan(rounds->env.plan) ||
         dlr_policy_phase(rounds->policy) != DLR_PHASE_RUN ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
-        round != rounds->env.sup->running_round ||
+        round != rounds->running_round ||
         dlr_msg_uint(msg, "turn", UINT32_MAX, &turn_told) < 0 ||
         turn_told != rounds->turn || read_claims(msg, &claims, &n) < 0 ||
         dlr_rankmap_tell(r->map, node, claims, n,
@@ -415,7 +433,7 @@ void dlr_sup_ranks_tick(struct dlr_sup_rounds *rounds, int64_t now_ms)
     refuse(rounds, text);
 }
 
-/* --- a round of the former supervisor -------------------------------------------------- */
+/* --- a round of the former supervisor --------------------------------------------- */
 
 int dlr_sup_ranks_adopt(struct dlr_sup_rounds *rounds)
 {
@@ -434,6 +452,6 @@ void dlr_sup_ranks_told(struct dlr_sup_rounds *rounds, unsigned node,
 void dlr_sup_ranks_adopted(struct dlr_sup_rounds *rounds)
 {
     if (memchr(rounds->ranks->behind, 1, rounds->members->n))
-        dlr_sup_tell_round(rounds, rounds->env.sup->running_round);
+        dlr_sup_tell_round(rounds, rounds->running_round);
     consider(rounds);
 }

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a round's restore: all ranks have loaded the version, or a copy of it is struck off. */
+/* What becomes of a round's restore: all ranks have loaded the version, or a copy of it
+ * is struck off.
+ */
 #include <errno.h>
 #include <stdio.h>
 
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/journal/journal.h"
+#include "mpi_launcher/supervisor/copies/fetch.h"
+#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/plan_in_force.h"
+#include "mpi_launcher/supervisor/planning/version_json.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
 
-/* Of the rank itself, or of another whose part it needs. A copy that was brought for that goes with its
- * round, and comes anew once.
+/* Of the rank itself, or of another whose part it needs. A copy that was brought for
+ * that goes with its round, and comes anew once.
  */
 static void strike_corrupt(struct dlr_sup_rounds *rounds, unsigned rank,
                            unsigned corrupt, unsigned node, struct dlr_version v)
@@ -26,8 +37,9 @@ static void strike_corrupt(struct dlr_sup_rounds *rounds, unsigned rank,
         dlr_sup_strike(rounds->env.copies, "*", (int)corrupt, v);
 }
 
-/* Of a version of another number of ranks, which all read from whoever has it: a file, or memory of this
- * node, is bad; what was brought from another one was whole when it came, and comes anew once.
+/* Of a version of another number of ranks, which all read from whoever has it: a file,
+ * or memory of this node, is bad; what was brought from another one was whole when it
+ * came, and comes anew once.
  */
 static void strike_read(struct dlr_sup_rounds *rounds, unsigned corrupt, unsigned node,
                         struct dlr_version v)
@@ -70,18 +82,18 @@ static void restore_failed(struct dlr_sup_rounds *rounds, unsigned rank, unsigne
              rank, v.round, (unsigned long long)v.step, where, why);
     dlr_sup_say(rounds->env.io, "%s", text);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "restore_failed",
-                     "s:I,s:i,s:o,s:s,s:s", "round",
-                     (json_int_t)rounds->env.sup->running_round, "rank", rank,
-                     "version", dlr_sup_version(&v), "where", where, "why", why);
+                     "s:I,s:i,s:o,s:s,s:s", "round", (json_int_t)rounds->running_round,
+                     "rank", rank, "version", dlr_sup_version(&v), "where", where,
+                     "why", why);
     if (differs) {
         rounds->restore_deadline_ms = INT64_MAX;
-        dlr_policy_restore_refused(rounds->policy, rounds->env.sup->running_round, text,
+        dlr_policy_restore_refused(rounds->policy, rounds->running_round, text,
                                    dlr_sup_now());
         return;
     }
     strike(rounds, rank, node, v, corrupt);
     rounds->restore_deadline_ms = INT64_MAX;
-    dlr_policy_restore_failed(rounds->policy, rounds->env.sup->running_round, text,
+    dlr_policy_restore_failed(rounds->policy, rounds->running_round, text,
                               dlr_sup_now());
 }
 
@@ -90,14 +102,14 @@ static void all_restored(struct dlr_sup_rounds *rounds, struct dlr_version v)
     json_t *msg = dlr_msg_new("go");
 
     rounds->restore_deadline_ms = INT64_MAX;
-    json_object_set_new(msg, "round", json_integer(rounds->env.sup->running_round));
+    json_object_set_new(msg, "round", json_integer(rounds->running_round));
     dlr_sup_send_all(rounds->env.nodes, msg);
     if (rounds->go_told)
         return; /* by the former supervisor, but perhaps not to all */
     rounds->go_told = true;
     dlr_sup_rounds_changed(rounds);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "restored", "s:I,s:o,s:i,s:I",
-                     "round", (json_int_t)rounds->env.sup->running_round, "version",
+                     "round", (json_int_t)rounds->running_round, "version",
                      dlr_sup_version(&v), "brought",
                      dlr_sup_brought(rounds->env.copies), "took_ms",
                      (json_int_t)(dlr_sup_now() - rounds->launch_ms));

@@ -14,14 +14,28 @@
 #include "common/base/hostlist.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/journal/journal.h"
 #include "mpi_launcher/run/master_port.h"
+#include "mpi_launcher/supervisor/copies/fetch.h"
+#include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/supervisor/io/reactor.h"
+#include "mpi_launcher/supervisor/io/state_files.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
+#include "mpi_launcher/supervisor/nodes/send.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
-#include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/steps/controller.h"
+#include "mpi_launcher/supervisor/steps/slurm_command.h"
+#include "mpi_launcher/supervisor/steps/srun_flush.h"
+#include "mpi_launcher/supervisor/steps/steps.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
 #define PROGRESS_EVERY_MS 2000
 
-/* --- launch ------------------------------------------------------------------------------ */
+/* --- launch ----------------------------------------------------------------------- */
 
 /* One line per task: the node of its place (srun(1), SLURM_HOSTFILE). srun gets it as a
  * descriptor: a file server that hangs must not hold up a launch, or us.
@@ -72,7 +86,9 @@ static int lists(const struct dlr_sup_rounds *rounds, char **ret_nodes,
                           rounds->env.plan->nplaces, DLR_HOSTLIST_MAX, strerror(-rc));
 }
 
-/* Whether the user asked for tasks per node: some programs refuse to run without the variable. */
+/* Whether the user asked for tasks per node: some programs refuse to run without the
+ * variable.
+ */
 static bool asked_per_node(const struct dlr_sup_rounds *rounds)
 {
     if (getenv("SLURM_NTASKS_PER_NODE"))
@@ -140,7 +156,9 @@ static void worker_words(struct dlr_sup_rounds *rounds, struct dlr_words *w)
         dlr_words_add(w, "%s", rounds->env.step->options[i]);
     for (const char **word = share; *word; word++)
         dlr_words_add(w, "%s", *word);
-    /* No --nodes, which newer sruns refuse beside an arbitrary order: SLURM_NNODES says it. */
+    /* No --nodes, which newer sruns refuse beside an arbitrary order: SLURM_NNODES says
+     * it.
+     */
     dlr_words_add(w, "--ntasks=%u", rounds->env.step->world);
     dlr_words_add(w, "--distribution=arbitrary");
     if (rounds->launched || *rounds->env.took_over || rounds->env.info->incarnation)
@@ -158,7 +176,7 @@ void dlr_sup_step_ended(struct dlr_sup_rounds *rounds, int status)
         dlr_sup_ask_controller(rounds->env.steps, DLR_ASK_STEP, code, "",
                                rounds->launch_ms);
     else
-        dlr_policy_step_ended(rounds->policy, rounds->env.sup->running_round, code,
+        dlr_policy_step_ended(rounds->policy, rounds->running_round, code,
                               dlr_sup_now());
 }
 
@@ -187,7 +205,7 @@ static void reset_round(struct dlr_sup_rounds *rounds, uint32_t round)
     rounds->queue.does = false;
     rounds->adopt.workers_pid = 0;
     rounds->restore_deadline_ms = INT64_MAX;
-    rounds->env.sup->running_round = round;
+    rounds->running_round = round;
     rounds->launch_ms = dlr_sup_now();
 }
 
@@ -229,7 +247,7 @@ int64_t dlr_sup_launched_ms(const struct dlr_sup_rounds *rounds)
     return rounds->launch_ms;
 }
 
-/* --- watch --------------------------------------------------------------------------------- */
+/* --- watch ------------------------------------------------------------------------ */
 
 void dlr_sup_on_task(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg)
 {
@@ -240,7 +258,7 @@ void dlr_sup_on_task(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
         return; /* an agent that reconnects says it again */
     rounds->up[rank] = 1;
     rounds->queue.held = true;
-    dlr_policy_started(rounds->policy, rounds->env.sup->running_round);
+    dlr_policy_started(rounds->policy, rounds->running_round);
     dlr_sup_controller_started(rounds->env.steps);
     if (++rounds->tasks_up < rounds->env.step->world)
         return;
@@ -254,7 +272,7 @@ void dlr_sup_on_task(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
     rounds->running_told = true;
     dlr_sup_rounds_changed(rounds);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "running", "s:I,s:I", "round",
-                     (json_int_t)rounds->env.sup->running_round, "took_ms",
+                     (json_int_t)rounds->running_round, "took_ms",
                      (json_int_t)(dlr_sup_now() - rounds->launch_ms));
 }
 
@@ -292,7 +310,7 @@ void dlr_sup_let_workers_go(struct dlr_sup_rounds *rounds)
     dlr_sup_let_go(rounds->env.steps, &rounds->workers);
 }
 
-/* --- the end of a round ---------------------------------------------------------------------- */
+/* --- the end of a round ----------------------------------------------------------- */
 
 static void tell_end(struct dlr_sup_rounds *rounds, uint32_t round,
                      enum dlr_cause cause, const char *why)
@@ -317,7 +335,7 @@ void dlr_sup_end_round(struct dlr_sup_rounds *rounds, uint32_t round,
     bool drain = cause == DLR_CAUSE_PROGRAM || cause == DLR_CAUSE_RESTORE;
     json_t *msg = dlr_msg_new("kill");
 
-    rounds->env.sup->phase_ms = dlr_sup_now();
+    rounds->phase_ms = dlr_sup_now();
     rounds->launch_deadline_ms = rounds->restore_deadline_ms = INT64_MAX;
     json_object_set_new(msg, "round", json_integer(round));
     json_object_set_new(msg, "drain", json_boolean(drain));
@@ -343,5 +361,5 @@ void dlr_sup_tell_cleared(struct dlr_sup_rounds *rounds)
     rounds->ending = false;
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "cleared", "s:I,s:I", "round",
                      (json_int_t)dlr_policy_round(rounds->policy), "took_ms",
-                     (json_int_t)(dlr_sup_now() - rounds->env.sup->phase_ms));
+                     (json_int_t)(dlr_sup_now() - rounds->phase_ms));
 }

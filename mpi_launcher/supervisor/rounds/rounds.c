@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "mpi_launcher/supervisor/nodes/nodes.h"
+#include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 
 struct dlr_sup_rounds *dlr_sup_rounds_new(const struct dlr_sup_rounds_env *env,
@@ -54,4 +55,24 @@ void dlr_sup_rounds_start(struct dlr_sup_rounds *rounds, int64_t now_ms)
 const int64_t *dlr_sup_started_ms(const struct dlr_sup_rounds *rounds)
 {
     return &rounds->started_ms;
+}
+
+uint32_t dlr_sup_running_round(const struct dlr_sup_rounds *rounds)
+{
+    return rounds->running_round;
+}
+
+bool dlr_sup_anywhere(const struct dlr_sup_rounds *rounds)
+{
+    return rounds->anywhere;
+}
+
+int64_t dlr_sup_phase_begins(struct dlr_sup_rounds *rounds)
+{
+    return rounds->phase_ms = dlr_sup_now();
+}
+
+int64_t dlr_sup_phase_ms(const struct dlr_sup_rounds *rounds)
+{
+    return rounds->phase_ms;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds of the user's step: each is launched from the plan in force, watched and ended;
- * one of a former supervisor goes on. It knows all engines but the run's end, and says
- * by its events what that must know. One thread.
+/* Rounds of the user's step: each is launched from the plan in force, watched and
+ * ended; one of a former supervisor goes on. It knows all engines but the run's end,
+ * and says by its events what that must know. One thread.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_ROUNDS_ROUNDS_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_ROUNDS_ROUNDS_H
@@ -13,13 +13,15 @@
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/run/run_info.h"
 #include "mpi_launcher/step_plan/step_plan.h"
-#include "mpi_launcher/supervisor/planning/planning.h"
-#include "mpi_launcher/supervisor/versions/versions.h"
 
-struct dlr_sup;
-struct dlr_sup_copies;
-struct dlr_sup_disk;
 struct dlr_sup_rounds; /* opaque */
+struct dlr_sup_io;
+struct dlr_sup_nodes;
+struct dlr_sup_steps;
+struct dlr_sup_planning;
+struct dlr_sup_copies;
+struct dlr_sup_versions;
+struct dlr_sup_disk;
 
 /* What it uses, and what it only reads; all of it must live as long, and may be filled
  * later.
@@ -32,7 +34,6 @@ struct dlr_sup_rounds_env {
     struct dlr_sup_copies *copies;
     struct dlr_sup_versions *versions;
     struct dlr_sup_disk *disk;
-    struct dlr_sup *sup; /* for calls into engines that are not apart yet */
     const struct dlr_jobconf *conf;
     const struct dlr_runinfo *info;
     const struct dlr_stepplan *step;
@@ -64,6 +65,14 @@ struct dlr_sup_rounds *dlr_sup_rounds_free(struct dlr_sup_rounds *rounds);
 /* The policy is there: it is told what happens, and must live as long. */
 void dlr_sup_rounds_open(struct dlr_sup_rounds *rounds, struct dlr_policy *policy);
 void dlr_sup_rounds_start(struct dlr_sup_rounds *rounds, int64_t now_ms); /* the run */
+
+/* rounds.c: which round runs, or ran last. */
+uint32_t dlr_sup_running_round(const struct dlr_sup_rounds *rounds);
+/* Copies of the plan's version may not be where its ranks are. */
+bool dlr_sup_anywhere(const struct dlr_sup_rounds *rounds);
+/* A phase of the policy begins, now: then. When did the present one? */
+int64_t dlr_sup_phase_begins(struct dlr_sup_rounds *rounds);
+int64_t dlr_sup_phase_ms(const struct dlr_sup_rounds *rounds);
 
 /* round.c: launched, and ended: the agents end its tasks, and say so. */
 void dlr_sup_launch(struct dlr_sup_rounds *rounds, uint32_t round);
@@ -126,8 +135,8 @@ void dlr_sup_ranks_welcome(struct dlr_sup_rounds *rounds,
 bool dlr_sup_ranks_behind(const struct dlr_sup_rounds *rounds, unsigned node);
 void dlr_sup_ranks_tick(struct dlr_sup_rounds *rounds, int64_t now_ms);
 
-/* node_names.c: nodes in the program's words. Whether it can run where the plan says; if
- * not, why: a word is a node that is lost.
+/* node_names.c: nodes in the program's words. Whether it can run where the plan says;
+ * if not, why: a word is a node that is lost.
  */
 bool dlr_sup_names_fit(struct dlr_sup_rounds *rounds, const struct dlr_plan *plan,
                        char *why, size_t size);
@@ -136,15 +145,15 @@ bool dlr_sup_names_fit(struct dlr_sup_rounds *rounds, const struct dlr_plan *pla
  */
 char **dlr_sup_names_numbered(struct dlr_sup_rounds *rounds);
 
-/* stdin.c: before anything is read from it; for the next supervisor, and from the former
- * one.
+/* stdin.c: before anything is read from it; for the next supervisor, and from the
+ * former one.
  */
 void dlr_sup_stdin_start(struct dlr_sup_rounds *rounds);
 void dlr_sup_stdin_state(const struct dlr_sup_rounds *rounds, json_t *state);
 void dlr_sup_stdin_take(struct dlr_sup_rounds *rounds, const json_t *state);
 
-/* adopt.c: for the next supervisor, and from the former one: the srun, and the round that
- * runs. Both are taken once the engine of the steps has taken its own.
+/* adopt.c: for the next supervisor, and from the former one: the srun, and the round
+ * that runs. Both are taken once the engine of the steps has taken its own.
  */
 void dlr_sup_workers_state(const struct dlr_sup_rounds *rounds, json_t *state);
 void dlr_sup_round_state(const struct dlr_sup_rounds *rounds, json_t *state);

@@ -48,7 +48,11 @@ struct dlr_sup_rounds {
     struct dlr_proc workers;        /* the round's srun */
     struct dlr_proc former_workers; /* a former supervisor's */
     struct dlr_adopt adopt;
-    uint32_t turn;               /* of the round */
+    int64_t phase_ms;       /* when the present phase began */
+    uint32_t running_round; /* or the last one that did */
+    uint32_t turn;          /* of it */
+    char token[33];         /* of the turn: whoever has it may write into copies */
+    bool anywhere; /* copies of the plan's version may not be where its ranks are */
     struct dlr_sup_ranks *ranks; /* ranks.c: which of them are where */
     struct dlr_role *roles; /* node_names.c: [places], NULL before the first plan */
     int64_t stdin_at; /* where our standard input began, -1 when that is no file */

@@ -12,14 +12,14 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/keeper/takeover_state.h"
+#include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/rounds/stdin_spool.h"
-#include "mpi_launcher/supervisor/supervisor.h"
 
 static_assert(DLR_SPOOL_AT > DLR_KEEPSTATE_MAX + (1 << 20), "both are in one file");
 
-/* "all" and a task's number; a file's name and "none" leave stdin to others, such as the loop
- * that reads it in the script.
+/* "all" and a task's number; a file's name and "none" leave stdin to others, such as
+ * the loop that reads it in the script.
  */
 static bool means_stdin(const char *input)
 {

@@ -37,7 +37,7 @@ bool dlr_spool_is_for(int in)
     return fstat(in, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
 }
 
-/* --- the process: after a fork among threads, so nothing but system calls --------------- */
+/* --- the process: after a fork among threads, so nothing but system calls --------- */
 
 static int save(struct feeder *f)
 {
@@ -110,8 +110,8 @@ static int replay(struct feeder *f)
     return pass_on(f, f->piece, n);
 }
 
-/* The feeder of an earlier round may be in the middle of keeping what it has read. It ends with
- * its srun, which the supervisor kills before it launches the next round.
+/* The feeder of an earlier round may be in the middle of keeping what it has read. It
+ * ends with its srun, which the supervisor kills before it launches the next round.
  */
 static int take_turn(struct feeder *f)
 {
@@ -132,8 +132,8 @@ static void feed(struct feeder *f)
     _exit(rc < 0);
 }
 
-/* In the descriptors 0 to 2, all others are closed: a pipe that was left open here would
- * outlive its owner.
+/* In the descriptors 0 to 2, all others are closed: a pipe that was left open here
+ * would outlive its owner.
  */
 static void child(struct feeder *f)
 {
@@ -154,7 +154,7 @@ static void child(struct feeder *f)
     feed(f);
 }
 
-/* --- its start --------------------------------------------------------------------------- */
+/* --- its start -------------------------------------------------------------------- */
 
 int dlr_spool_feed(int in, int keep_fd, uint64_t limit, int *ret_out,
                    struct dlr_err *err)

@@ -14,6 +14,7 @@
 #include "mpi_launcher/supervisor/copies/preparation.h"
 #include "mpi_launcher/supervisor/copies/transfers.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/engines_rig.h"
 
@@ -81,8 +82,8 @@ static void without_a_random_number_there_is_no_round(void **state)
     dlr_sup_policy_ops.prepare(&s, 2);
     assert_int_equal(transfers->rc, 0);
     assert_int_equal(rounds, 1);
-    assert_int_equal(strspn(s.token, "0123456789abcdef"), 32);
-    assert_int_not_equal(strspn(s.token, "0"), 32);
+    assert_int_equal(strspn(s.rounds->token, "0123456789abcdef"), 32);
+    assert_int_not_equal(strspn(s.rounds->token, "0"), 32);
 }
 
 int main(void)

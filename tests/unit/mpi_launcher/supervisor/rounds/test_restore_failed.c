@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: stand-ins */
-/* A rank cannot load the version: which copy is struck off, and when the version is for all. */
+/* A rank cannot load the version: which copy is struck off, and when the version is for
+ * all.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,28 +30,21 @@
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
-#include "mpi_launcher/supervisor/supervisor.h"
-#include "tests/support/copies_rig.h"
-#include "tests/support/nodes_rig.h"
-#include "tests/support/rounds_rig.h"
+#include "tests/support/rounds_alone.h"
 
 #define RANKS 4 /* that made the version, one on each node */
 #define FILE_OF_2 "/run/p2.safetensors"
 
-static struct dlr_sup s;
-static struct dlr_sup_rounds *rounds;
-static struct dlr_sup_planning planning;
 static struct dlr_plan *const plan = &planning.plan;
-static struct dlr_members *table;
 static char struck[64]; /* "where rank" */
 static char reason[200];
 static unsigned ended;
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
-    return s.running_round;
+    return rounds->running_round;
 }
 enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
 {
@@ -79,7 +74,7 @@ json_t *dlr_sup_version(const struct dlr_version *v)
 {
     return NULL;
 }
-void dlr_sup_send_all(struct dlr_sup_nodes *nodes, json_t *msg)
+void dlr_sup_send_all(struct dlr_sup_nodes *to, json_t *msg)
 {
     json_decref(msg);
 }
@@ -103,7 +98,7 @@ void dlr_sup_strike(struct dlr_sup_copies *sup, const char *where, int rank,
     dlr_format(struck, sizeof(struck), "%s %d", where, rank);
 }
 
-/* --- the rig ------------------------------------------------------------------------------ */
+/* --- the rig ---------------------------------------------------------------------- */
 
 /* world: of the round; the version is RANKS'. Rank 2's copy is a file. */
 static void begin_with(unsigned world)
@@ -111,17 +106,11 @@ static void begin_with(unsigned world)
     static char n0[] = "n0", n1[] = "n1", n2[] = "n2", n3[] = "n3";
     char *const names[RANKS] = {n0, n1, n2, n3};
 
-    memset(&s, 0, sizeof(s));
-    memset(&planning, 0, sizeof(planning));
-    s.planning = &planning;
-    s.plan = plan;
-    table = nodes_rig(&s, NULL, names, RANKS);
-    copies_rig(&s, NULL);
-    rounds = rounds_rig(&s, NULL);
+    rounds_begin(names, RANKS);
     plan->sources = calloc(RANKS, sizeof(*plan->sources));
     for (unsigned i = 0; i < RANKS; i++) {
         plan->sources[i].from = i == 2 ? DLR_PLAN_FILE : DLR_PLAN_NODE;
-        plan->sources[i].where = i == 2 ? FILE_OF_2 : table->list[i].node.name;
+        plan->sources[i].where = i == 2 ? FILE_OF_2 : nodes->members.list[i].node.name;
     }
     plan->restore = true;
     plan->world = world;
@@ -132,20 +121,20 @@ static void begin_with(unsigned world)
 
 static int end(void **state)
 {
-    dlr_sup_rounds_free(rounds);
-    dlr_sup_nodes_free(s.nodes);
     free(plan->sources);
-    dlr_sup_copies_free(s.copies);
+    rounds_end();
     return 0;
 }
 
-/* In a new round rank on its node fails; corrupt: whose copy was, -1 none that is known. */
+/* In a new round rank on its node fails; corrupt: whose copy was, -1 none that is
+ * known.
+ */
 static const char *load_fails(unsigned rank, int corrupt)
 {
     DLR_AUTO_JSON json_t *msg =
-        json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:s}", "round", (int)++s.running_round,
-                  "rank", (int)rank, "vround", 1, "step", 40, "rc", -EBADMSG, "corrupt",
-                  corrupt + 1, "why", "as it was said");
+        json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:s}", "round",
+                  (int)++rounds->running_round, "rank", (int)rank, "vround", 1, "step",
+                  40, "rc", -EBADMSG, "corrupt", corrupt + 1, "why", "as it was said");
 
     memset(rounds->restored, 0, RANKS);
     struck[0] = '\0';
@@ -155,7 +144,7 @@ static const char *load_fails(unsigned rank, int corrupt)
     return struck;
 }
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void another_worlds_bad_copy_is_struck_off_and_no_other(void **state)
 {
@@ -174,7 +163,7 @@ static void what_nobody_knows_to_be_bad_has_a_second_chance(void **state)
     assert_string_equal(load_fails(1, -1), "* -1");
     end(NULL);
     begin_with(RANKS);
-    s.copies->bring_failed = true;
+    copies->bring_failed = true;
     assert_string_equal(load_fails(0, -1), "");
     assert_string_equal(load_fails(0, -1), "* -1");
 }
@@ -188,7 +177,9 @@ static void a_ranks_own_copy_is_struck_off_where_it_is(void **state)
     assert_string_equal(load_fails(3, 1), "* 1");
 }
 
-/* A program of which rank 0 alone restores and sends the others what it has waits for them for ever. */
+/* A program of which rank 0 alone restores and sends the others what it has waits for
+ * them for ever.
+ */
 static void who_does_not_restore_in_time_is_named(void **state)
 {
     begin_with(RANKS);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: stand-ins */
-/* A turn of a round: what the supervisor keeps and says, in which order, what limits run, and what becomes
- * of it under a new supervisor. Two nodes, two places; the program has told its ranks.
+/* A turn of a round: what the supervisor keeps and says, in which order, what limits
+ * run, and what becomes of it under a new supervisor. Two nodes, two places; the
+ * program has told its ranks.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -35,31 +36,23 @@
 #include "mpi_launcher/supervisor/nodes/peers.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
-#include "mpi_launcher/supervisor/steps/steps.h"
-#include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
 #include "mpi_launcher/wire/heartbeat.h"
-#include "tests/support/copies_rig.h"
-#include "tests/support/nodes_rig.h"
-#include "tests/support/rounds_rig.h"
-#include "tests/support/steps_rig.h"
+#include "tests/support/rounds_alone.h"
 
 #define NODES 2
 #define LIMIT_MS 300000
 
-static struct dlr_sup s;
-static struct dlr_sup_rounds *rounds;
-static struct dlr_sup_planning planning;
-static struct dlr_members *table;
 static int64_t now_ms;
 static char done[400]; /* what was kept and said, in order */
 static bool has_newest;
 static struct dlr_version newest;
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 static void note(const char *what)
 {
@@ -82,12 +75,12 @@ int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 }
 bool dlr_sup_other_world(const struct dlr_sup_copies *sup)
 {
-    return s.anywhere || sup->plan->made_by != sup->plan->world;
+    return rounds->anywhere || sup->plan->made_by != sup->plan->world;
 }
 void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
-void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
+void dlr_sup_send(struct dlr_sup_nodes *to, unsigned node, json_t *msg)
 {
     char text[40];
 
@@ -95,7 +88,7 @@ void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
     note(text);
     json_decref(msg);
 }
-void dlr_sup_send_all(struct dlr_sup_nodes *nodes, json_t *msg)
+void dlr_sup_send_all(struct dlr_sup_nodes *to, json_t *msg)
 {
     note(dlr_msg_type(msg));
     json_decref(msg);
@@ -107,7 +100,7 @@ void dlr_sup_tell_round(struct dlr_sup_rounds *who, uint32_t round)
 void dlr_sup_keep_plan(struct dlr_sup_planning *of)
 {
     note("keep");
-    s.copies->kept_whole = false; /* as where nothing was to be made */
+    copies->kept_whole = false; /* as where nothing was to be made */
 }
 int dlr_sup_new_token(struct dlr_sup_rounds *who)
 {
@@ -160,11 +153,11 @@ void dlr_sup_bring_round(struct dlr_sup_copies *sup)
 void dlr_sup_periodic_turn(struct dlr_sup_disk *disk)
 {
 }
-void dlr_sup_send_peers(struct dlr_sup_nodes *nodes)
+void dlr_sup_send_peers(struct dlr_sup_nodes *to)
 {
 }
 
-/* --- the rig ------------------------------------------------------------------------------ */
+/* --- the rig ---------------------------------------------------------------------- */
 
 static int begin(void **state)
 {
@@ -172,23 +165,15 @@ static int begin(void **state)
     static char n1[] = "n1", n2[] = "n2";
     char *const names[NODES] = {n1, n2};
 
-    memset(&s, 0, sizeof(s));
-    memset(&planning, 0, sizeof(planning));
-    s.planning = &planning;
-    s.plan = &planning.plan;
-    s.step = &planning.step;
     done[0] = '\0';
     now_ms = 1000;
-    table = nodes_rig(&s, NULL, names, NODES);
-    steps_rig(&s, NULL);
-    copies_rig(&s, NULL);
-    rounds = rounds_rig(&s, NULL);
-    s.conf.restore_timeout_ms = LIMIT_MS;
+    rounds_begin(names, NODES);
+    conf.restore_timeout_ms = LIMIT_MS;
     planning.step = (struct dlr_stepplan){.world = 2, .nplaces = NODES, .tasks = tasks};
     planning.plan.world = planning.plan.made_by = planning.plan.nplaces = NODES;
     planning.plan.places = calloc(NODES, sizeof(*planning.plan.places));
     planning.plan.sources = calloc(NODES, sizeof(*planning.plan.sources));
-    s.copies->slot_bytes = calloc(NODES, sizeof(*s.copies->slot_bytes));
+    copies->slot_bytes = calloc(NODES, sizeof(*copies->slot_bytes));
     for (unsigned p = 0; p < NODES; p++) {
         dlr_format(planning.plan.places[p].node.name, DLR_TOPO_NAME, "n%u", p + 1);
         planning.plan.places[p].from = p;
@@ -197,7 +182,7 @@ static int begin(void **state)
     assert_int_equal(dlr_plan_seat(&planning.plan, tasks, NODES, NULL), 0);
     has_newest = planning.plan.restore = true;
     newest = planning.plan.version = (struct dlr_version){0, 7};
-    s.running_round = 1;
+    rounds->running_round = 1;
     rounds->restore_deadline_ms = now_ms + LIMIT_MS;
     dlr_sup_ranks_round(rounds);
     return 0;
@@ -205,11 +190,8 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    dlr_sup_rounds_free(rounds);
     dlr_plan_done(&planning.plan);
-    dlr_sup_steps_free(s.steps);
-    dlr_sup_nodes_free(s.nodes);
-    dlr_sup_copies_free(s.copies);
+    rounds_end();
     return 0;
 }
 
@@ -238,7 +220,7 @@ static void four_ranks(void)
     told(1, "[[2,4],[3,4]]", "[]");
 }
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void a_turn_is_kept_before_anybody_hears_of_it(void **state)
 {
@@ -250,12 +232,12 @@ static void a_turn_is_kept_before_anybody_hears_of_it(void **state)
 
 static void a_turn_of_the_same_ranks_goes_on_with_its_copies(void **state)
 {
-    s.copies->kept_whole = true;
+    copies->kept_whole = true;
     told(0, "[[0,2]]", "[]");
     told(1, "[[1,2]]", "[]");
     assert_int_equal(rounds->turn, 1);
     assert_string_equal(done, "ask_ranks keep tell again ");
-    assert_true(s.copies->kept_whole);
+    assert_true(copies->kept_whole);
 }
 
 /* Another number of ranks reads what there is from where it is; then they are fewer. */
@@ -264,7 +246,7 @@ a_number_of_ranks_that_changes_begins_from_what_the_others_made(void **state)
 {
     four_ranks();
     assert_int_equal(planning.plan.made_by, 2);
-    assert_true(dlr_sup_other_world(s.copies));
+    assert_true(dlr_sup_other_world(copies));
     for (unsigned r = 0; r < 2; r++)
         assert_string_equal(planning.plan.sources[r].where, r ? "n2" : "n1");
     turned(0);
@@ -284,11 +266,11 @@ a_number_of_ranks_that_changes_begins_from_what_the_others_made(void **state)
 /* Beats tell the steps that the pages showed before. */
 static void the_steps_of_a_former_turn_end_no_limit(void **state)
 {
-    table->list[0].round = 1;
-    table->list[0].step_max = 40;
+    nodes->members.list[0].round = 1;
+    nodes->members.list[0].step_max = 40;
     rounds->first_step_seen = true;
     four_ranks();
-    assert_int_equal(dlr_members_step(table, 1), DLR_BEAT_NO_STEP);
+    assert_int_equal(dlr_members_step(&nodes->members, 1), DLR_BEAT_NO_STEP);
     assert_true(dlr_sup_ranks_behind(rounds, 0));
     assert_int_equal(rounds->restore_deadline_ms, now_ms + LIMIT_MS);
 }
@@ -336,7 +318,9 @@ static void ranks_of_a_later_turn_wait_though_a_task_has_ended(void **state)
     assert_string_equal(done, "ask_ranks stop keep tell again ask_ranks ");
 }
 
-/* Ranks that a former round has gathered are no tasks: a task may end that never had one. */
+/* Ranks that a former round has gathered are no tasks: a task may end that never had
+ * one.
+ */
 static void gathered_ranks_wait_though_a_task_has_ended(void **state)
 {
     unsigned tasks[NODES] = {2, 2};
@@ -348,7 +332,9 @@ static void gathered_ranks_wait_though_a_task_has_ended(void **state)
     assert_string_equal(done, "ask_ranks ");
 }
 
-/* A task that does nothing has ended; the other one is mpirun, and its ranks come one by one. */
+/* A task that does nothing has ended; the other one is mpirun, and its ranks come one
+ * by one.
+ */
 static void a_task_without_ranks_may_end(void **state)
 {
     dlr_sup_ranks_ended(rounds);
