@@ -40,8 +40,8 @@ struct dlr_sup_disk_env {
 
 /* What happened, and what others are asked; arg is dlr_sup_disk_new()'s. */
 struct dlr_sup_disk_ops {
-    /* A plan that began anew was of no use: it may be made again, since all is known
-     * now. Or not yet: this is told then, within limit_ms, if ever.
+    /* What lies there is known now, so a plan that began anew without it is to be made
+     * again. Or that is waited for, limit_ms at most.
      */
     void (*known)(void *arg);
     void (*awaited)(void *arg, int64_t limit_ms);
@@ -97,9 +97,10 @@ void dlr_sup_periodic_turn(struct dlr_sup_disk *disk);
 /* Before survivors write their state. */
 void dlr_sup_periodic_stop(struct dlr_sup_disk *disk);
 
-/* --- persist_on_failure.c: state becomes files ------------------------------------- */
+/* --- persist_on_failure.c: state becomes files ------------------------------------ */
 
-/* Do the nodes that are left hold something newer than the disk, which may be written? */
+/* Do the nodes that are left hold something newer than the disk, which may be written?
+ */
 bool dlr_sup_unwritten(const struct dlr_sup_disk *disk);
 /* They write it, and what only parity has is made first: "persisted" is told when a
  * manifest names the files, or it is not to be.

@@ -39,7 +39,7 @@ struct dlr_sup_disk {
     struct dlr_sup_persist persist;
 };
 
-/* --- inventory.c -------------------------------------------------------------------- */
+/* --- inventory.c ------------------------------------------------------------------ */
 
 /* Where the run's written versions are. */
 int dlr_sup_persist_dir(const struct dlr_sup_disk *disk, char *buf, size_t size);
@@ -55,7 +55,7 @@ void dlr_sup_disk_unread(struct dlr_sup_disk *disk, const char *why);
 void dlr_sup_inventory_free(struct dlr_sup_disk *disk);
 void dlr_sup_inventory_tick(struct dlr_sup_disk *disk);
 
-/* --- manifest.c: what makes files a checkpoint, in the memory of a process apart ------ */
+/* --- manifest.c: what makes files a checkpoint, in the memory of a process apart -- */
 
 struct dlr_sup_manifest {
     char dir[DLR_RUN_PATH + 32];
@@ -80,7 +80,7 @@ int dlr_sup_manifest_write(void *arg, int *fd);
 void dlr_sup_manifest_set(struct dlr_sup_manifest *m, unsigned rank,
                           struct dlr_version v, const struct dlr_slice *slice);
 
-/* --- persist_on_failure.c ------------------------------------------------------------ */
+/* --- persist_on_failure.c --------------------------------------------------------- */
 
 /* Has a rank's copy written to dir, where it is not in a file yet: with others of the
  * node that holds it, whom dlr_sup_write_nodes() asks; of parity it is made first.
@@ -91,7 +91,7 @@ void dlr_sup_write_nodes(struct dlr_sup_disk *disk);
 /* Nodes are asked for all that is made of parity, once it is. */
 void dlr_sup_write_made(struct dlr_sup_disk *disk);
 
-/* --- persist_periodic.c -------------------------------------------------------------- */
+/* --- persist_periodic.c ----------------------------------------------------------- */
 
 void dlr_sup_periodic_free(struct dlr_sup_disk *disk);
 void dlr_sup_periodic_tick(struct dlr_sup_disk *disk);

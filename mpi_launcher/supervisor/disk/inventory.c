@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Versions that lie on a disk when a supervisor begins: the run's own, else those of the job or
- * directory that --dlrover-restore-from names, whose file system may be another one and dead. A
- * process apart reads them. A first supervisor waits, since a run that begins without them begins anew; one
- * that takes over has leases to renew, and is given them when they are there.
+/* Versions that lie on a disk when a supervisor begins: the run's own, else those of
+ * the job or directory that --dlrover-restore-from names, whose file system may be
+ * another one and dead. A process apart reads them. A first supervisor waits, since a
+ * run that begins without them begins anew; one that takes over has leases to renew,
+ * and is given them when they are there.
  */
 #include <errno.h>
 #include <poll.h>
@@ -114,8 +115,9 @@ void dlr_sup_disk_unread(struct dlr_sup_disk *disk, const char *why)
     dlr_sup_say(disk->env.io, "%s: it stays, and so do the files of its version", why);
 }
 
-/* Its rounds are behind us: ours are numbered after them, since the newest version is the one of
- * the newest round. Asked for by name, so that nothing begins anew without it.
+/* Its rounds are behind us: ours are numbered after them, since the newest version is
+ * the one of the newest round. Asked for by name, so that nothing begins anew without
+ * it.
  */
 static int take_other(struct dlr_sup_disk *disk, const struct dlr_sup_look *d, int rc,
                       uint32_t *round, struct dlr_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before a requeue the nodes that are left write what they hold to files, and make of parity what
- * none of them has.
+/* Before a requeue the nodes that are left write what they hold to files, and make of
+ * parity what none of them has.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -49,31 +49,33 @@ static int choose_path(const struct dlr_sup_disk *disk, const char *dir,
 void dlr_sup_write_rank(struct dlr_sup_disk *disk, const struct dlr_plan *plan,
                         const char *dir, unsigned rank)
 {
+    struct dlr_sup_copies *copies = disk->env.copies;
     const struct dlr_plan_source *src = &plan->sources[rank];
     struct dlr_transfer *t;
     int holder;
 
-    /* A manifest names files of its own directory. The requeued job finds others where this one has. */
+    /* A manifest names files of its own directory. The requeued job finds others where
+     * this one has.
+     */
     if (src->from == DLR_PLAN_FILE && dlr_below(src->where, dir))
         return;
     if (src->from == DLR_PLAN_FILE) {
-        dlr_sup_transfers_fail(disk->env.copies, -EXDEV,
-                               "rank %u's is in '%.160s' still", rank, src->where);
+        dlr_sup_transfers_fail(copies, -EXDEV, "rank %u's is in '%.160s' still", rank,
+                               src->where);
         return;
     }
     if (src->from == DLR_PLAN_PARITY) {
-        t = dlr_sup_transfer(disk->env.copies,
-                             dlr_sup_rebuild_anywhere(disk->env.copies, plan, rank));
+        t = dlr_sup_transfer(copies, dlr_sup_rebuild_anywhere(copies, plan, rank));
     } else {
         holder = dlr_members_find(disk->members, src->where);
-        t = dlr_sup_add_transfer(disk->env.copies, rank, holder, holder, true);
+        t = dlr_sup_add_transfer(copies, rank, holder, holder, true);
         if (t)
             t->started = t->waits = true;
     }
     if (!t || choose_path(disk, dir, t) < 0) {
         /* a manifest must not name a file that nobody writes */
-        dlr_sup_transfers_fail(disk->env.copies, -EIO,
-                               "rank %u's copy: nobody can write it", rank);
+        dlr_sup_transfers_fail(copies, -EIO, "rank %u's copy: nobody can write it",
+                               rank);
         if (t)
             t->ended = true;
     }
@@ -112,7 +114,9 @@ void dlr_sup_write_nodes(struct dlr_sup_disk *disk)
         ask_node(disk, node);
 }
 
-/* All nodes at once: they make theirs at the same time, and without the last one there is no manifest. */
+/* All nodes at once: they make theirs at the same time, and without the last one there
+ * is no manifest.
+ */
 void dlr_sup_write_made(struct dlr_sup_disk *disk)
 {
     const struct dlr_sup_transfers *all = dlr_sup_transfers(disk->env.copies);
@@ -217,7 +221,7 @@ void dlr_sup_persist_reports(struct dlr_sup_disk *disk,
     dlr_plan_done(&plan);
 }
 
-/* --- the manifest ----------------------------------------------------------------------- */
+/* --- the manifest ----------------------------------------------------------------- */
 
 static int save(void *arg, int *none)
 {
@@ -330,15 +334,15 @@ static void write_manifest(struct dlr_sup_disk *disk)
 
 bool dlr_sup_persist_check(struct dlr_sup_disk *disk)
 {
-    if (disk->persist.none) {
-        disk->persist.none = false;
+    bool none = disk->persist.none;
+
+    disk->persist.none = false;
+    if (none)
         disk->ops->persisted(disk->arg);
-        return true;
-    }
-    if (disk->persist.writes) {
-        dlr_sup_write_made(disk);
-        if (dlr_sup_transfers_ended(disk->env.copies))
-            write_manifest(disk);
-    }
+    if (none || !disk->persist.writes)
+        return none;
+    dlr_sup_write_made(disk);
+    if (dlr_sup_transfers_ended(disk->env.copies))
+        write_manifest(disk);
     return false;
 }

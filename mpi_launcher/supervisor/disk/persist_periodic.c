@@ -74,7 +74,7 @@ void dlr_sup_periodic_ready(struct dlr_sup_disk *disk, unsigned node, const json
         disk->periodic->tight = (int)node;
 }
 
-/* --- the manifest ------------------------------------------------------------------- */
+/* --- the manifest ----------------------------------------------------------------- */
 
 static unsigned place_of(const struct dlr_sup_disk *disk, unsigned rank)
 {
@@ -155,7 +155,7 @@ static void start_manifest(struct dlr_sup_disk *disk)
     p->state = MANIFEST;
 }
 
-/* --- one version ----------------------------------------------------------------------------- */
+/* --- one version ------------------------------------------------------------------ */
 
 /* The version is due: whether it can be written. */
 static bool has_place(struct dlr_sup_disk *disk, struct dlr_version v)
@@ -266,8 +266,9 @@ static int other_writer(const struct dlr_sup_disk *disk, unsigned place)
                : -1;
 }
 
-/* Once, and not when another node would find the same: a directory that is full is so for all, and
- * nobody else has the rank's bytes when parity protects them. What is too much for one file is not for one each.
+/* Once, and not when another node would find the same: a directory that is full is so
+ * for all, and nobody else has the rank's bytes when parity protects them. What is too
+ * much for one file is not for one each.
  */
 static bool ask_again(struct dlr_sup_disk *disk, unsigned rank, int rc, const char *why)
 {
@@ -301,8 +302,8 @@ static void give_up(struct dlr_sup_disk *disk, unsigned rank, unsigned node, int
         snprintf(p->why, sizeof(p->why), "rank %u: %.200s", rank, why);
 }
 
-/* Once an owner has answered for all of its ranks: what it could not write its partner is asked for, or
- * nobody any more.
+/* Once an owner has answered for all of its ranks: what it could not write its partner
+ * is asked for, or nobody any more.
  */
 static void hand_over(struct dlr_sup_disk *disk, const struct dlr_plan_place *place)
 {

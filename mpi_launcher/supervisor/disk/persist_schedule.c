@@ -35,12 +35,11 @@ void dlr_sup_due_start(const struct dlr_sup_disk *disk, struct dlr_sup_due *d)
 /* Nodes that lose or keep a snapshot together. */
 static unsigned set_size(const struct dlr_sup_disk *disk, unsigned covered)
 {
+    const struct dlr_sets *sets = dlr_sup_sets(disk->env.copies);
     unsigned ranks[DLR_PARITY_DATA_MAX], most = 1;
 
-    for (unsigned r = 0; dlr_sup_sets(disk->env.copies)->rows > 0 &&
-                         r < dlr_sup_sets(disk->env.copies)->world;
-         r++) {
-        unsigned n = dlr_sets_group(dlr_sup_sets(disk->env.copies), r, ranks);
+    for (unsigned r = 0; sets->rows > 0 && r < sets->world; r++) {
+        unsigned n = dlr_sets_group(sets, r, ranks);
 
         most = n > most ? n : most;
     }
@@ -106,7 +105,7 @@ bool dlr_sup_due(struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
     return v.step / every->steps != d->last.step / every->steps;
 }
 
-/* --- a default that cannot be had ----------------------------------------------------------- */
+/* --- a default that cannot be had ------------------------------------------------- */
 
 static void leave_it(struct dlr_sup_disk *disk, struct dlr_sup_due *d, const char *why)
 {
@@ -131,8 +130,8 @@ void dlr_sup_due_failed(struct dlr_sup_disk *disk, struct dlr_sup_due *d,
         leave_it(disk, d, why);
 }
 
-/* Makes the directory path; at: bytes that will lie there. A file system in memory would take from
- * the program, and no other node sees it. In a process apart.
+/* Makes the directory path; at: bytes that will lie there. A file system in memory
+ * would take from the program, and no other node sees it. In a process apart.
  */
 static int look(void *arg, int *none)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which commits go to the disk (--dlrover-persist). A count of steps and a time are the user's
- * word. auto, the default, follows what ckpt/commit/cadence.h makes of the run; it looks for the directory
- * when the first version is due, and where that is no place for files it is left at one line.
+/* Which commits go to the disk (--dlrover-persist). A count of steps and a time are the
+ * user's word. auto, the default, follows what ckpt/commit/cadence.h makes of the run;
+ * it looks for the directory when the first version is due, and where that is no place
+ * for files it is left at one line.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_DISK_PERSIST_SCHEDULE_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_DISK_PERSIST_SCHEDULE_H
@@ -29,13 +30,15 @@ void dlr_sup_due_start(const struct dlr_sup_disk *disk, struct dlr_sup_due *d);
 bool dlr_sup_due(struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
                  struct dlr_version v, bool busy);
 
-/* Whether it can be written, asked when it is due: 0, -EAGAIN while the file system hangs, else
- * never, which was told, and ret_why has it too.
+/* Whether it can be written, asked when it is due: 0, -EAGAIN while the file system
+ * hangs, else never, which was told, and ret_why has it too.
  */
 int dlr_sup_due_place(struct dlr_sup_disk *disk, struct dlr_sup_due *d, char *ret_why,
                       size_t size);
 
-/* Nobody has asked for what did not go well: one line is for the second time, when it is over. */
+/* Nobody has asked for what did not go well: one line is for the second time, when it
+ * is over.
+ */
 bool dlr_sup_due_quiet(const struct dlr_sup_disk *disk, const struct dlr_sup_due *d);
 void dlr_sup_due_failed(struct dlr_sup_disk *disk, struct dlr_sup_due *d,
                         const char *why);
@@ -45,8 +48,8 @@ void dlr_sup_due_take(struct dlr_sup_due *d, struct dlr_version v);
 /* It was not: one more is due soon, not an interval later. */
 void dlr_sup_due_again(struct dlr_sup_due *d);
 
-/* What --dlrover-persist=auto comes to now, and from what; false where the user has said how
- * often, and only the inputs are set.
+/* What --dlrover-persist=auto comes to now, and from what; false where the user has
+ * said how often, and only the inputs are set.
  */
 bool dlr_sup_due_next(const struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
                       struct dlr_cadence_risk *ret_risk,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a supervisor finds on the disk when it begins, and a file system that does not answer: a pipe
- * with a name that nobody opens for writing. Who reads is a process forked by another one, so what
- * is there is settled before that is started.
+/* What a supervisor finds on the disk when it begins, and a file system that does not
+ * answer: a pipe with a name that nobody opens for writing. Who reads is a process
+ * forked by another one, so what is there is settled before that is started.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=access,statfs stand-ins */
-/* A committed version is written while steps go on: who is asked for a rank's file, and what becomes
- * of the version when one of them fails. Ranks 0 and 2 on a node, rank 1 on its partner; node 2 is nobody's.
- * And when it is due where nobody has said how often.
+/* A committed version is written while steps go on: who is asked for a rank's file, and
+ * what becomes of the version when one of them fails. Ranks 0 and 2 on a node, rank 1
+ * on its partner; node 2 is nobody's. And when it is due where nobody has said how
+ * often.
  */
 #include <errno.h>
 #include <linux/magic.h>
@@ -82,7 +83,7 @@ static struct {
     struct statfs fs;
 } disk;
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 int64_t dlr_sup_now(void)
 {
@@ -325,7 +326,7 @@ int dlr_aside_end(struct dlr_aside *a, int *ret_rc, int *ret_fd)
     return 0;
 }
 
-/* --- the rig ------------------------------------------------------------------------------ */
+/* --- the rig ---------------------------------------------------------------------- */
 
 static struct dlr_plan_place places[] = {{.from = 0, .tasks = 2},
                                          {.from = 2, .tasks = 1}};
@@ -431,7 +432,7 @@ static void assert_end(unsigned written, const char *because)
     assert_int_equal(forgot, !written);
 }
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void a_partner_writes_what_the_owner_cannot(void **state)
 {
@@ -488,7 +489,9 @@ static void what_is_too_much_for_the_partners_file_is_one_each(void **state)
     assert_string_equal(named, "r0 n1 r2 ");
 }
 
-/* The partner left between the first answer and the last, or another node has given the version up. */
+/* The partner left between the first answer and the last, or another node has given the
+ * version up.
+ */
 static void nobody_is_asked_when_it_is_too_late(void **state)
 {
     static const bool away[] = {true, false};
@@ -653,7 +656,7 @@ static void nobody_is_asked_where_none_could_write_it(void **state)
     }
 }
 
-/* --- nobody has said how often ------------------------------------------------------------- */
+/* --- nobody has said how often ---------------------------------------------------- */
 
 /* A supervisor of its own, with the settings of a job that was given none. */
 static int begin_default(void **state)

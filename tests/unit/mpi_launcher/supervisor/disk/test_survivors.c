@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before a requeue: what each node that is left is asked to write, and into which file. Node 0 holds
- * ranks 0 to 2, one of them a lost node's; ranks 3 to 5 are made of parity, two of them on node 1.
+/* Before a requeue: what each node that is left is asked to write, and into which file.
+ * Node 0 holds ranks 0 to 2, one of them a lost node's; ranks 3 to 5 are made of
+ * parity, two of them on node 1.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -42,12 +43,14 @@
 static struct dlr_sup_copies copies; /* its transfers */
 static struct dlr_sup_disk *s;
 static struct dlr_runinfo info = {.dir = "/run"};
+static struct dlr_jobconf conf; /* nothing is saved */
+static unsigned npersisted;
 static struct dlr_members table;
 static struct dlr_transfer room[32]; /* so that pointers into it last */
 static struct dlr_plan plan;
 static char orders[512]; /* "node:file:ranks " each */
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 struct dlr_transfer *dlr_sup_add_transfer(struct dlr_sup_copies *sup, unsigned rank,
                                           int from, int to, bool essential)
@@ -194,7 +197,14 @@ void dlr_sup_transfers_clear(struct dlr_sup_copies *sup)
 {
 }
 
-/* --- the rig ------------------------------------------------------------------------------ */
+/* --- the rig ---------------------------------------------------------------------- */
+
+static void on_persisted(void *arg)
+{
+    npersisted++;
+}
+
+static const struct dlr_sup_disk_ops ops = {.persisted = on_persisted};
 
 /* The nodes are asked for what they hold, the rest is being made. */
 static int begin(void **state)
@@ -205,8 +215,9 @@ static int begin(void **state)
     memset(&copies, 0, sizeof(copies));
     copies.transfers.list = room;
     table.n = 3;
-    s = dlr_sup_disk_new(&(struct dlr_sup_disk_env){.copies = &copies, .info = &info},
-                         NULL, NULL);
+    s = dlr_sup_disk_new(
+        &(struct dlr_sup_disk_env){.copies = &copies, .conf = &conf, .info = &info},
+        &ops, NULL);
     assert_non_null(s);
     s->persist.write = (struct dlr_persist_write){{1, 7}, 9};
     orders[0] = '\0';
@@ -247,7 +258,7 @@ static void made(unsigned rank, bool well)
     dlr_sup_write_made(s);
 }
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void a_node_is_asked_once_for_all_that_it_holds(void **state)
 {
@@ -306,6 +317,17 @@ static void what_is_too_much_for_one_file_is_one_each(void **state)
     assert_int_equal(of(2, false)->slice.at, 4096);
 }
 
+static void that_nothing_is_to_be_written_is_told_once(void **state)
+{
+    npersisted = 0;
+    dlr_sup_persist(s);
+    assert_int_equal(npersisted, 0); /* the policy is asking */
+    assert_true(dlr_sup_persist_check(s));
+    assert_false(dlr_sup_persist_check(s));
+    assert_int_equal(npersisted, 1);
+    assert_false(dlr_sup_is_persisting(s));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +339,8 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(a_node_that_is_lost_is_not_asked, begin, end),
         cmocka_unit_test_setup_teardown(what_is_too_much_for_one_file_is_one_each,
+                                        begin, end),
+        cmocka_unit_test_setup_teardown(that_nothing_is_to_be_written_is_told_once,
                                         begin, end),
     };
 
