@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "mpi_launcher/supervisor/copies/copies_state.h"
+#include "mpi_launcher/supervisor/nodes/nodes_state.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 
 static struct dlr_sup_copies *copies;
@@ -22,7 +23,9 @@ static bool took_over;
 /* All of it is empty, but for a table of so many nodes: n0, n1 .. */
 static inline void copies_begin(const struct dlr_sup_copies_ops *ops, unsigned nnodes)
 {
-    struct dlr_sup_copies_env env = {.planning = &planning,
+    static struct dlr_sup_nodes nodes;
+    struct dlr_sup_copies_env env = {.nodes = &nodes,
+                                     .planning = &planning,
                                      .conf = &conf,
                                      .info = &info,
                                      .generation = &generation,

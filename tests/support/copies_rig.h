@@ -9,8 +9,8 @@
 #include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
-/* Gives s one, once s->planning is there, and s->nodes where it is asked: its inside, to
- * be written.
+/* Gives s one, once s->planning is there, and s->nodes where it is asked: its inside,
+ * to be written.
  */
 static inline struct dlr_sup_copies *copies_rig(struct dlr_sup *s,
                                                 const struct dlr_sup_copies_ops *ops)

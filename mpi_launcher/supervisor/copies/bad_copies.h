@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last copies of snapshots that went bad in a node's memory and are not made again yet. */
+/* The last copies of snapshots that went bad in a node's memory and are not made again
+ * yet.
+ */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_BAD_COPIES_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_BAD_COPIES_H
 

@@ -43,8 +43,8 @@ struct dlr_sup_copies_ops {
     void (*prepared)(void *arg, int rc, const char *why);
     /* The next supervisor must know what has changed. It is kept when this returns. */
     void (*changed)(void *arg);
-    /* Asked: which round runs, or ran last? May copies of the plan's version be elsewhere
-     * than at its ranks? Are nodes of a round that goes on still being heard?
+    /* Asked: which round runs, or ran last? May copies of the plan's version be
+     * elsewhere than at its ranks? Are nodes of a round that goes on still being heard?
      */
     uint32_t (*round)(void *arg);
     bool (*anywhere)(void *arg);
@@ -75,7 +75,8 @@ struct dlr_sup_copies *dlr_sup_copies_free(struct dlr_sup_copies *copies);
 void dlr_sup_copies_open(struct dlr_sup_copies *copies, const struct dlr_policy *policy,
                          struct dlr_commit *commit);
 
-/* For the next supervisor: since when something is unprotected; which network is used. */
+/* For the next supervisor: since when something is unprotected; which network is used.
+ */
 void dlr_sup_bare_state(const struct dlr_sup_copies *copies, json_t *state);
 void dlr_sup_bare_take(struct dlr_sup_copies *copies, const json_t *state);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes whose fastest networks do not meet: copies take the one that the control plane has. */
+/* Nodes whose fastest networks do not meet: copies take the one that the control plane
+ * has.
+ */
 #include "mpi_launcher/supervisor/copies/fallback_network.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/copies/copies_state.h"

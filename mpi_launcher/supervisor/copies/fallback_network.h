@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network that a node's copies were to take leads nowhere; all take the one they have
- * in common.
+/* The network that a node's copies were to take leads nowhere; all take the one they
+ * have in common.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_FALLBACK_NETWORK_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_FALLBACK_NETWORK_H

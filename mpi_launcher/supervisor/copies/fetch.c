@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of the version to restore that a rank wants to read though they are not its own: those of
- * another number of ranks, which nobody can give out before the regions are named, and what
- * programs look at. An agent asks for each; it is brought to its node, or its file is named.
+/* Copies of the version to restore that a rank wants to read though they are not its
+ * own: those of another number of ranks, which nobody can give out before the regions
+ * are named, and what programs look at. An agent asks for each; it is brought to its
+ * node, or its file is named.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -80,7 +81,9 @@ static void end(struct dlr_sup_copies *copies, struct dlr_sup_bring *b, int rc,
     free(b);
 }
 
-/* Who has it now; all copies that ranks of this round need of their own are where these run. */
+/* Who has it now; all copies that ranks of this round need of their own are where these
+ * run.
+ */
 static int holder_of(const struct dlr_sup_copies *copies, unsigned rank)
 {
     const struct dlr_plan_source *src = &copies->plan->sources[rank];

@@ -15,7 +15,8 @@ void dlr_sup_on_room(struct dlr_sup_copies *copies, unsigned node, const json_t 
 void dlr_sup_bring_lost(struct dlr_sup_copies *copies, unsigned node);
 void dlr_sup_bring_round(
     struct dlr_sup_copies *copies); /* none of a former round goes on */
-/* In this round: how many came, and whether one could not: a version is not bad for that.
+/* In this round: how many came, and whether one could not: a version is not bad for
+ * that.
  */
 unsigned dlr_sup_brought(const struct dlr_sup_copies *copies);
 bool dlr_sup_bring_failed(const struct dlr_sup_copies *copies);

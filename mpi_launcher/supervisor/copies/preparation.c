@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies go to the nodes whose ranks will load them, and to new holders, before a round.
+/* Copies go to the nodes whose ranks will load them, and to new holders, before a
+ * round.
  */
 #include "mpi_launcher/supervisor/copies/preparation.h"
 
@@ -69,8 +70,8 @@ bool dlr_sup_is_preparing(const struct dlr_sup_copies *copies)
     return copies->preparing;
 }
 
-/* A rank's own node has slots of so many bytes. When they are larger than before, a layout has
- * changed: the copies have no room until their holders say so too.
+/* A rank's own node has slots of so many bytes. When they are larger than before, a
+ * layout has changed: the copies have no room until their holders say so too.
  */
 static void owner_ready(struct dlr_sup_copies *copies, unsigned rank, uint64_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that only parity has is made of what is left of its group: on the node where it will run; when it
- * has none yet, or runs no more, on one that has a part already.
+/* A rank that only parity has is made of what is left of its group: on the node where
+ * it will run; when it has none yet, or runs no more, on one that has a part already.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,8 +37,8 @@ static void read_parts(const struct dlr_sup_copies *copies,
         ret->node[i] = dlr_members_find(copies->members, name[i]);
 }
 
-/* Node home learns what to make it of; when it has room, the parts are sent. The transfer's number,
- * 0: it cannot be.
+/* Node home learns what to make it of; when it has room, the parts are sent. The
+ * transfer's number, 0: it cannot be.
  */
 static uint64_t order(struct dlr_sup_copies *copies, const struct dlr_sets *sets,
                       unsigned rank, const struct parts *parts, int home)
@@ -108,9 +108,11 @@ uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup_copies *copies,
     return id;
 }
 
-/* --- of another number of ranks -------------------------------------------------------------- */
+/* --- of another number of ranks --------------------------------------------------- */
 
-/* Room as for a copy that is brought: a slot of its own, which no rank of this round has. */
+/* Room as for a copy that is brought: a slot of its own, which no rank of this round
+ * has.
+ */
 static void ask_room(struct dlr_sup_copies *copies, const struct dlr_transfer *t)
 {
     uint64_t bytes = copies->plan->sources[t->rank].bytes;
@@ -135,8 +137,8 @@ static unsigned count_lost(const struct dlr_sup_copies *copies,
     return lost;
 }
 
-/* On the first node that it falls to, or, tried on so many, on the next. Those of another lost rank of
- * the group are others. -ENOENT: there is none.
+/* On the first node that it falls to, or, tried on so many, on the next. Those of
+ * another lost rank of the group are others. -ENOENT: there is none.
  */
 static int make(struct dlr_sup_copies *copies, const struct dlr_sets *sets,
                 unsigned rank, unsigned tried)
@@ -245,8 +247,8 @@ void dlr_sup_rebuild_known(struct dlr_sup_copies *copies)
 
         if (!t->brought || !t->started)
             continue;
-        /* Of a part rank is a slot's number. Without memory it is still of parity: who wants it is
-         * refused, and the round begins anew.
+        /* Of a part rank is a slot's number. Without memory it is still of parity: who
+         * wants it is refused, and the round begins anew.
          */
         dlr_sup_plan_source(copies->env.planning, t->rank,
                             copies->members->list[t->to].node.name,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which nodes keep a snapshot beside its own: --dlrover-redundancy against the plan's places. */
+/* Which nodes keep a snapshot beside its own: --dlrover-redundancy against the plan's
+ * places.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +29,9 @@ unsigned dlr_sup_copies(const struct dlr_sup_copies *copies)
     return copies->step->nplaces > 1 ? copies->env.conf->redundancy.copies : 0;
 }
 
-/* Sets are smaller than asked for where less than rows nodes would be outside: that costs memory. */
+/* Sets are smaller than asked for where less than rows nodes would be outside: that
+ * costs memory.
+ */
 static void tell_sets(struct dlr_sup_copies *copies)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX], most = 0, shards = 0;
@@ -324,7 +328,7 @@ void dlr_sup_bare_take(struct dlr_sup_copies *copies, const json_t *state)
     copies->bare_ms = (int64_t)ms;
 }
 
-/* --- parity --------------------------------------------------------------------------- */
+/* --- parity ----------------------------------------------------------------------- */
 
 json_t *dlr_sup_round_sums(const struct dlr_sup_copies *copies)
 {

@@ -36,29 +36,31 @@ void dlr_sup_holders_ask_all(struct dlr_sup_copies *copies);
 /* What the rank has reserved in this round. */
 uint64_t dlr_sup_slot_bytes(const struct dlr_sup_copies *copies, unsigned rank);
 
-/* --- what is where ----------------------------------------------------------------- */
+/* --- what is where ---------------------------------------------------------------- */
 
 /* The holders of this round are those whom the next one asks about. */
 void dlr_sup_holders_keep(struct dlr_sup_copies *copies);
 /* They have all of the newest version: known so far, or once more after a turn. */
 bool dlr_sup_kept_whole(const struct dlr_sup_copies *copies);
 void dlr_sup_set_kept_whole(struct dlr_sup_copies *copies);
-/* True when that holder of place is known to have its part of the version to restore. */
+/* True when that holder of place is known to have its part of the version to restore.
+ */
 bool dlr_sup_holder_has(const struct dlr_sup_copies *copies, unsigned place,
                         unsigned holder);
-/* A node is lost: while it kept something, a second loss may cost committed steps. Until
- * every holder has its part of a version again.
+/* A node is lost: while it kept something, a second loss may cost committed steps.
+ * Until every holder has its part of a version again.
  */
 void dlr_sup_bare(struct dlr_sup_copies *copies, unsigned node);
 bool dlr_sup_is_bare(const struct dlr_sup_copies *copies);
 void dlr_sup_covered(struct dlr_sup_copies *copies); /* they have: all of the newest */
 
-/* --- parity ------------------------------------------------------------------------ */
+/* --- parity ----------------------------------------------------------------------- */
 
 /* What is made where; a shard has its slot. */
 json_t *dlr_sup_round_sums(const struct dlr_sup_copies *copies);
 void dlr_sup_shard_ready(struct dlr_sup_copies *copies, unsigned node, unsigned slot);
-/* The slot of shard number row of rank's group, and its bytes for the version to restore.
+/* The slot of shard number row of rank's group, and its bytes for the version to
+ * restore.
  */
 unsigned dlr_sup_shard_of(const struct dlr_sup_copies *copies, unsigned rank,
                           unsigned row);

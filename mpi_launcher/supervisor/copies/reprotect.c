@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The version that a round begins with is kept by others again, too: partners' copies and parity
- * that were lost, or whose holder changed, are made while the program starts. Until they are
- * there nothing new is saved, so that the network is theirs; a limit ends that.
+/* The version that a round begins with is kept by others again, too: partners' copies
+ * and parity that were lost, or whose holder changed, are made while the program
+ * starts. Until they are there nothing new is saved, so that the network is theirs; a
+ * limit ends that.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@ void dlr_sup_again_plan(struct dlr_sup_copies *copies);
 void dlr_sup_again_start(struct dlr_sup_copies *copies);
 void dlr_sup_again_stop(struct dlr_sup_copies *copies);
 /* The round has a new token, and ranks and version are the same: what is not there is
- * sent once more. Where ranks have moved their copies are where they were until the next
- * commit, and their holders are others: nothing is made then.
+ * sent once more. Where ranks have moved their copies are where they were until the
+ * next commit, and their holders are others: nothing is made then.
  */
 void dlr_sup_again_turn(struct dlr_sup_copies *copies);
 /* A node has slots; it has a copy; it is gone. */

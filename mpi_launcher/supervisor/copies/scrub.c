@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A node has found that a copy it holds went bad in its memory: it holds none any more. It is made again of a
- * copy that is good: a rank's own by a partner, a partner's by its owner, a parity shard by the ranks it is
- * made of; with parity alone a rank's own is made of what is left of its set. Where no other copy is left, the
- * version is none.
+/* A node has found that a copy it holds went bad in its memory: it holds none any more.
+ * It is made again of a copy that is good: a rank's own by a partner, a partner's by
+ * its owner, a parity shard by the ranks it is made of; with parity alone a rank's own
+ * is made of what is left of its set. Where no other copy is left, the version is none.
  */
 #include <string.h>
 
@@ -46,8 +46,8 @@ static bool send_copy(struct dlr_sup_copies *copies, int from, unsigned rank,
     return true;
 }
 
-/* Another node that has a good copy of it, its owner if that is one. -1: none, or node is no holder;
- * *ret_other: another holder, whose own may be bad.
+/* Another node that has a good copy of it, its owner if that is one. -1: none, or node
+ * is no holder; *ret_other: another holder, whose own may be bad.
  */
 static int good_holder(const struct dlr_sup_copies *copies,
                        const struct dlr_bad_copy *bad, int *ret_other)
@@ -96,7 +96,9 @@ static bool make_shard(struct dlr_sup_copies *copies, const struct dlr_bad_copy 
     return all;
 }
 
-/* As many good slots of the rank's group as it has ranks, and their nodes; 0: too little is left. */
+/* As many good slots of the rank's group as it has ranks, and their nodes; 0: too
+ * little is left.
+ */
 static unsigned find_parts(const struct dlr_sup_copies *copies,
                            const struct dlr_bad_copy *bad, unsigned *ret_slot,
                            int *ret_node)
@@ -123,7 +125,9 @@ static unsigned find_parts(const struct dlr_sup_copies *copies,
     return found == n ? n : 0;
 }
 
-/* An older version is left alone: a sum that lacks a part keeps its slot until a newer one is committed. */
+/* An older version is left alone: a sum that lacks a part keeps its slot until a newer
+ * one is committed.
+ */
 static bool make_own(struct dlr_sup_copies *copies, const struct dlr_bad_copy *bad)
 {
     const struct dlr_member *to = &copies->members->list[bad->node];
@@ -164,7 +168,9 @@ static bool make_again(struct dlr_sup_copies *copies, const struct dlr_bad_copy 
     return send_copy(copies, from, bad->rank, bad->version, bad->node);
 }
 
-/* The newest, one that may become that, or the older one that stays: others are freed or void. */
+/* The newest, one that may become that, or the older one that stays: others are freed
+ * or void.
+ */
 static bool is_wanted(const struct dlr_sup_copies *copies, struct dlr_version v)
 {
     struct dlr_version newest;
@@ -178,7 +184,9 @@ static const char *name_of(const struct dlr_sup_copies *copies, int node)
     return copies->members->list[node].node.name;
 }
 
-/* What there is of the version until it is replaced. other: the node that has it still, or -1. */
+/* What there is of the version until it is replaced. other: the node that has it still,
+ * or -1.
+ */
 static void tell(struct dlr_sup_copies *copies, const struct dlr_bad_copy *bad,
                  const char *why, bool again, bool wanted, int other)
 {

@@ -8,8 +8,8 @@
 /* Memory of a copy that this node holds went bad. */
 void dlr_sup_on_copy_bad(struct dlr_sup_copies *copies, unsigned node,
                          const json_t *msg);
-/* A copy is there now: it may be one of those. holder: the node's number among the rank's
- * holders.
+/* A copy is there now: it may be one of those. holder: the node's number among the
+ * rank's holders.
  */
 void dlr_sup_scrub_copied(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
                           int holder, struct dlr_version v);

@@ -16,8 +16,8 @@ const struct dlr_plan_struck *dlr_sup_struck(const struct dlr_sup_copies *copies
                                              unsigned *ret_n);
 void dlr_sup_unstrike(struct dlr_sup_copies *copies, unsigned i); /* that one of them */
 
-/* transfer_retry.c: that copy's transfer has failed with rc; true: it is to be struck off.
- * Of what the network has done to it the first time, false.
+/* transfer_retry.c: that copy's transfer has failed with rc; true: it is to be struck
+ * off. Of what the network has done to it the first time, false.
  */
 bool dlr_sup_blames(struct dlr_sup_copies *copies, const char *where, int rank,
                     struct dlr_version v, int rc);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a copy that did not arrive is to blame for it. The network fails for a moment now and
- * then, most of all between processes that have just started: the copy is good and is asked for
- * once more.
+/* Whether a copy that did not arrive is to blame for it. The network fails for a moment
+ * now and then, most of all between processes that have just started: the copy is good
+ * and is asked for once more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,8 +40,9 @@ static int spare(struct dlr_sup_copies *copies, const char *where, int rank,
     return 0;
 }
 
-/* Plans end all the same: each that fails for the network has a copy that is spared here for the
- * first time, or one that was in an earlier round and is struck off; a copy is each only once.
+/* Plans end all the same: each that fails for the network has a copy that is spared
+ * here for the first time, or one that was in an earlier round and is struck off; a
+ * copy is each only once.
  */
 bool dlr_sup_blames(struct dlr_sup_copies *copies, const char *where, int rank,
                     struct dlr_version v, int rc)

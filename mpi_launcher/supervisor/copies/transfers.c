@@ -60,8 +60,9 @@ void dlr_sup_transfer_start(struct dlr_sup_copies *copies, struct dlr_transfer *
         dlr_sup_ask(copies, t, "send", t->from, "data", data ? data : "");
 }
 
-/* With one of its parts a rebuilding has failed. When all parts came and it failed nevertheless, its
- * shards are not of the same set, or not what was written: they are not tried again.
+/* With one of its parts a rebuilding has failed. When all parts came and it failed
+ * nevertheless, its shards are not of the same set, or not what was written: they are
+ * not tried again.
  */
 static void end_rebuild(struct dlr_sup_copies *copies,
                         const struct dlr_transfer *failed, bool blame)
@@ -105,7 +106,8 @@ static void end_transfer(struct dlr_sup_copies *copies, struct dlr_transfer *t, 
         snprintf(copies->transfers.why, sizeof(copies->transfers.why),
                  "rank %u's copy: %.200s", t->rank, why);
     copies->transfers.rc = rc;
-    /* A lost node strikes nothing, nor does a full one: the next plan does without it. */
+    /* A lost node strikes nothing, nor does a full one: the next plan does without it.
+     */
     blame = rc != -EPIPE && rc != -ENOSPC &&
             dlr_sup_blames(copies, from, (int)t->rank, copies->transfers.version, rc);
     if (t->of || t->rebuild)

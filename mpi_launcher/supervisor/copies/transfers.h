@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers that must end before the next thing may begin: of a preparation, or of writes
- * to the disk.
+/* Transfers that must end before the next thing may begin: of a preparation, or of
+ * writes to the disk.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_TRANSFERS_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_TRANSFERS_H
@@ -53,8 +53,8 @@ void dlr_sup_transfer_start(struct dlr_sup_copies *copies, struct dlr_transfer *
 /* A node has slots for a rank: what was to go there begins. */
 void dlr_sup_transfers_ready(struct dlr_sup_copies *copies, unsigned node,
                              unsigned rank);
-/* A node has no room for a rank: what was to go there has ended. True when a preparation needs
- * it.
+/* A node has no room for a rank: what was to go there has ended. True when a
+ * preparation needs it.
  */
 bool dlr_sup_transfers_full(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
                             const char *why);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=getrandom,dlr_sup_tell_round,dlr_sup_keep_plan,dlr_sup_tell_plan */
-/* A round is prepared: its token cannot be guessed, and without one there is no round. */
+/* A round is prepared: its token cannot be guessed, and without one there is no round.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: stand-ins */
-/* A round begins with a version that some of its holders lack: what is asked of whom, when saves go
- * on, and when the job counts as protected again. Five nodes, four places, one rank on each.
+/* A round begins with a version that some of its holders lack: what is asked of whom,
+ * when saves go on, and when the job counts as protected again. Five nodes, four
+ * places, one rank on each.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -37,7 +38,7 @@ static char told[256]; /* names of journal events */
 static char said[256]; /* to the user */
 static bool ordered;
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 int64_t dlr_sup_now(void)
 {
@@ -116,7 +117,7 @@ static void on_abort(void *arg, struct dlr_version v, const char *why)
 {
 }
 
-/* --- the rig ------------------------------------------------------------------------------ */
+/* --- the rig ---------------------------------------------------------------------- */
 
 static void put(unsigned place, unsigned node)
 {
@@ -239,7 +240,7 @@ static void all_is_copied(void)
         dlr_sup_again_copied(copies, list[i].to, list[i].rank, planning.plan.version);
 }
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void what_a_lost_node_kept_is_made_again_before_anything_is_saved(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: stand-ins */
-/* What a supervisor leaves to the next one, in the small: each row through its file's own writer and
- * reader.
+/* What a supervisor leaves to the next one, in the small: each row through its file's
+ * own writer and reader.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 
 static unsigned kept, told_peers;
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
 {
@@ -33,7 +33,7 @@ static void on_changed(void *arg)
     kept++;
 }
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static int begin(void **state)
 {

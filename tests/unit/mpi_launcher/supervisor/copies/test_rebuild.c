@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: stand-ins */
-/* A version of four ranks, with parity, is restored by fewer: on which nodes what is lost is made, and
- * what becomes of it where they have no room.
+/* A version of four ranks, with parity, is restored by fewer: on which nodes what is
+ * lost is made, and what becomes of it where they have no room.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -47,7 +47,7 @@ static void note(char *buf, size_t size, const char *fmt, ...)
     va_end(ap);
 }
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
@@ -156,7 +156,7 @@ static int on_replanned(void *arg, struct dlr_err *err)
                          NULL, conf.redundancy.members, conf.redundancy.copies);
 }
 
-/* --- the rig ------------------------------------------------------------------------------ */
+/* --- the rig ---------------------------------------------------------------------- */
 
 static void source(unsigned rank, enum dlr_plan_from from, const char *where)
 {
@@ -203,7 +203,7 @@ static void end(void)
 
 static const char *const last[FULL] = {NULL, NULL, NULL, "1@n1 5@n0"};
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void a_lost_rank_is_made_where_a_part_of_it_is(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: stand-ins */
-/* A copy that went bad in memory: who makes it again. Four ranks on four nodes, each node holds the
- * copy of the rank before it.
+/* A copy that went bad in memory: who makes it again. Four ranks on four nodes, each
+ * node holds the copy of the rank before it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static struct dlr_version newest, vetted;
 static bool has_vetted;
 static char asked[256], noted[256], said[256];
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
 {
@@ -103,7 +103,9 @@ unsigned dlr_sup_shard_of(const struct dlr_sup_copies *its, unsigned rank, unsig
 {
     return (1 + row) * NODES + rank % 2;
 }
-/* Ranks 0 and 2 are a set, 1 and 3 the other one; each has its shards where the other one runs. */
+/* Ranks 0 and 2 are a set, 1 and 3 the other one; each has its shards where the other
+ * one runs.
+ */
 int dlr_sup_holder_node(const struct dlr_sup_copies *its, unsigned place,
                         unsigned holder)
 {
@@ -128,7 +130,7 @@ static bool is_older(void *arg, struct dlr_version v)
     return has_vetted && dlr_version_eq(v, vetted);
 }
 
-/* --------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: stand-ins */
-/* A copy does not arrive: is it struck off, or asked for again? Three nodes; the rank's new home is
- * the last of them.
+/* A copy does not arrive: is it struck off, or asked for again? Three nodes; the rank's
+ * new home is the last of them.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static uint32_t round_now;
 static unsigned told; /* copy_failed */
 static int persist_rc;
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
@@ -41,7 +41,7 @@ static bool no_writes(void *arg)
     return false;
 }
 
-/* --- the rig ------------------------------------------------------------------------------ */
+/* --- the rig ---------------------------------------------------------------------- */
 
 static int begin(void **state)
 {
@@ -89,7 +89,7 @@ static bool is_struck(unsigned node, unsigned rank, uint64_t step)
     return false;
 }
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void only_the_network_is_forgiven(void **state)
 {

@@ -27,7 +27,7 @@ static uint32_t running;
 static unsigned nstruck;
 static int told_rc; /* of the last "brought" */
 
-/* --- instead of the other files of the supervisor ---------------------------------------- */
+/* --- instead of the other files of the supervisor --------------------------------- */
 
 uint32_t dlr_policy_round(const struct dlr_policy *p)
 {
@@ -81,7 +81,7 @@ static bool nowhere(void *arg)
     return false;
 }
 
-/* --- the rig ------------------------------------------------------------------------------ */
+/* --- the rig ---------------------------------------------------------------------- */
 
 static int begin(void **state)
 {
@@ -142,7 +142,7 @@ static void bring(json_int_t said)
     json_decref(room);
 }
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void a_copy_that_comes_is_good(void **state)
 {

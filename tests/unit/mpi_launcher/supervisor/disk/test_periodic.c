@@ -39,6 +39,7 @@
 #include "mpi_launcher/supervisor/nodes/loss_rate.h"
 #include "mpi_launcher/supervisor/nodes/members.h"
 #include "mpi_launcher/supervisor/nodes/nodes.h"
+#include "mpi_launcher/supervisor/nodes/nodes_state.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
@@ -345,11 +346,13 @@ static void new_disk(void)
 static int begin_all(void **state)
 {
     static const unsigned generation;
+    static struct dlr_sup_nodes nodes;
 
     conf.checkpoint = true;
     conf.persist_every.steps = 1;
     keepers = dlr_sup_copies_new(
-        &(struct dlr_sup_copies_env){.planning = &planning, .generation = &generation},
+        &(struct dlr_sup_copies_env){
+            .nodes = &nodes, .planning = &planning, .generation = &generation},
         NULL, NULL);
     assert_non_null(keepers);
     table.list = calloc(NODES, sizeof(*table.list));
