@@ -15,6 +15,7 @@
 #include "mpi_launcher/keeper/takeover_state.h"
 #include "mpi_launcher/policy/actions.h"
 #include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/process/process_id.h"
 #include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/copies/struck_copies.h"
 #include "mpi_launcher/supervisor/dispatch.h"

@@ -25,6 +25,7 @@
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
+#include "mpi_launcher/supervisor/versions/versions.h"
 #include "mpi_launcher/wire/endpoint.h"
 #include "tests/support/engines_rig.h"
 
