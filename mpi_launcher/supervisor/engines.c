@@ -49,10 +49,9 @@ static bool make_lower(struct dlr_sup *s)
     return true;
 }
 
-bool dlr_sup_engines_new(struct dlr_sup *s)
+/* What becomes of snapshots. */
+static bool make_middle(struct dlr_sup *s)
 {
-    if (!make_lower(s))
-        return false;
     s->copies =
         dlr_sup_copies_new(&(struct dlr_sup_copies_env){.io = s->io,
                                                         .nodes = s->nodes,
@@ -87,6 +86,13 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                                     .ended_before = &s->ended_before,
                                                     .took_over = &s->took_over},
                          &dlr_sup_disk_ops, s);
+    return s->versions && s->disk;
+}
+
+bool dlr_sup_engines_new(struct dlr_sup *s)
+{
+    if (!make_lower(s) || !make_middle(s))
+        return false;
     s->rounds = dlr_sup_rounds_new(
         &(struct dlr_sup_rounds_env){.io = s->io,
                                      .nodes = s->nodes,
@@ -103,7 +109,7 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                      .took_over = &s->took_over,
                                      .state_fd = &s->state_fd},
         &dlr_sup_rounds_ops, s);
-    if (!s->versions || !s->disk || !s->rounds)
+    if (!s->rounds)
         return false;
     s->ending = dlr_sup_ending_new(
         &(struct dlr_sup_ending_env){.io = s->io,
