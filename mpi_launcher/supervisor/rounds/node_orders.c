@@ -20,11 +20,6 @@
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 
-bool dlr_sup_ranks_gathered(const struct dlr_sup_rounds *rounds)
-{
-    return dlr_sup_seats_told(rounds->env.planning);
-}
-
 /* One that can be guessed would let anybody write into the copies: without it there is
  * no round.
  */
@@ -80,7 +75,8 @@ static json_t *head(struct dlr_sup_rounds *rounds, uint32_t round)
     json_object_set_new(msg, "token", json_string(rounds->token));
     json_object_set_new(msg, "world", json_integer(rounds->env.plan->world));
     json_object_set_new(msg, "turn", json_integer(rounds->turn));
-    if (dlr_sup_ranks_gathered(rounds))
+    /* In each round the program is asked for them before anybody begins. */
+    if (dlr_sup_seats_told(rounds->env.planning))
         json_object_set_new(msg, "gather", json_true());
     json_object_set_new(msg, "restore", dlr_sup_restore_row(rounds->env.copies));
     return msg;

@@ -26,6 +26,7 @@
 #include "mpi_launcher/supervisor/nodes/peers.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/supervisor/planning/places.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
@@ -305,7 +306,7 @@ static bool is_ending(const struct dlr_sup_rounds *rounds)
     struct dlr_version newest;
 
     return rounds->ranks->ended && rounds->turn == 0 &&
-           !dlr_sup_ranks_gathered(rounds) &&
+           !dlr_sup_seats_told(rounds->env.planning) &&
            dlr_sup_newest(rounds->env.versions, &newest) &&
            newest.round == rounds->running_round;
 }

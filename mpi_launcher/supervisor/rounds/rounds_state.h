@@ -111,10 +111,7 @@ bool dlr_sup_may_queue(const struct dlr_sup_rounds *rounds);
 /* stdin.c: the descriptor a round's srun reads from; the caller's, -1 for none. */
 int dlr_sup_stdin(struct dlr_sup_rounds *rounds);
 
-/* ranks.c. Their places were told by the program: in each round it is asked for them
- * before anybody begins.
- */
-bool dlr_sup_ranks_gathered(const struct dlr_sup_rounds *rounds);
+/* ranks.c */
 void dlr_sup_ranks_ended(struct dlr_sup_rounds *rounds); /* a task has, with 0 */
 void dlr_sup_ranks_stop(struct dlr_sup_rounds *rounds);
 /* A round goes on, with the plan's places; one of its nodes has told where it stands;
