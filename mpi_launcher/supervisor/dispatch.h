@@ -5,11 +5,10 @@
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_DISPATCH_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_DISPATCH_H
 
-#include "mpi_launcher/policy/policy.h"
-#include "mpi_launcher/supervisor/ending/ending.h"
-#include "mpi_launcher/supervisor/planning/planning.h"
-#include "mpi_launcher/supervisor/rounds/rounds.h"
-#include "mpi_launcher/supervisor/versions/versions.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
 
 struct dlr_sup;
 

@@ -26,6 +26,25 @@
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
 
+/* Most engines have two functions for it. */
+#define PART_OF(name, stem, engine)                                                    \
+    static void save_##name(const struct dlr_sup *s, json_t *state)                    \
+    {                                                                                  \
+        stem##_state(s->engine, state);                                                \
+    }                                                                                  \
+    static void load_##name(struct dlr_sup *s, const json_t *state)                    \
+    {                                                                                  \
+        stem##_take(s->engine, state);                                                 \
+    }
+PART_OF(seats, dlr_sup_seats, planning)
+PART_OF(versions, dlr_sup_versions, versions)
+PART_OF(losses, dlr_sup_losses, nodes)
+PART_OF(steps, dlr_sup_steps, steps)
+PART_OF(stdin, dlr_sup_stdin, rounds)
+PART_OF(net, dlr_sup_net, copies)
+PART_OF(bare, dlr_sup_bare, copies)
+PART_OF(round, dlr_sup_round, rounds)
+
 /* --- the run ---------------------------------------------------------------------- */
 
 static void save_tries(const struct dlr_sup *s, json_t *state)
@@ -92,39 +111,9 @@ static void load_step(struct dlr_sup *s, const json_t *state)
         (unsigned)dlr_sup_former_number(state, "world", DLR_PLAN_RANKS_MAX));
 }
 
-static void save_seats(const struct dlr_sup *s, json_t *state)
-{
-    dlr_sup_seats_state(s->planning, state);
-}
-
-static void load_seats(struct dlr_sup *s, const json_t *state)
-{
-    dlr_sup_seats_take(s->planning, state);
-}
-
-static void save_versions(const struct dlr_sup *s, json_t *state)
-{
-    dlr_sup_versions_state(s->versions, state);
-}
-
-static void load_versions(struct dlr_sup *s, const json_t *state)
-{
-    dlr_sup_versions_take(s->versions, state);
-}
-
 static void save_cadence(const struct dlr_sup *s, json_t *state)
 {
     dlr_sup_cadence_state(s->versions, state);
-}
-
-static void save_losses(const struct dlr_sup *s, json_t *state)
-{
-    dlr_sup_losses_state(s->nodes, state);
-}
-
-static void load_losses(struct dlr_sup *s, const json_t *state)
-{
-    dlr_sup_losses_take(s->nodes, state);
 }
 
 /* --- this incarnation of it ------------------------------------------------------- */
@@ -156,59 +145,9 @@ static void load_nodes(struct dlr_sup *s, const json_t *state)
     dlr_sup_nodes_take(s->nodes, json_object_get(state, "peers"));
 }
 
-static void save_steps(const struct dlr_sup *s, json_t *state)
-{
-    dlr_sup_steps_state(s->steps, state);
-}
-
-static void load_steps(struct dlr_sup *s, const json_t *state)
-{
-    dlr_sup_steps_take(s->steps, state);
-}
-
-static void save_stdin(const struct dlr_sup *s, json_t *state)
-{
-    dlr_sup_stdin_state(s->rounds, state);
-}
-
-static void load_stdin(struct dlr_sup *s, const json_t *state)
-{
-    dlr_sup_stdin_take(s->rounds, state);
-}
-
-static void save_net(const struct dlr_sup *s, json_t *state)
-{
-    dlr_sup_net_state(s->copies, state);
-}
-
-static void load_net(struct dlr_sup *s, const json_t *state)
-{
-    dlr_sup_net_take(s->copies, state);
-}
-
-static void save_bare(const struct dlr_sup *s, json_t *state)
-{
-    dlr_sup_bare_state(s->copies, state);
-}
-
-static void load_bare(struct dlr_sup *s, const json_t *state)
-{
-    dlr_sup_bare_take(s->copies, state);
-}
-
 static void save_workers(const struct dlr_sup *s, json_t *state)
 {
     dlr_sup_workers_state(s->rounds, state);
-}
-
-static void save_round(const struct dlr_sup *s, json_t *state)
-{
-    dlr_sup_round_state(s->rounds, state);
-}
-
-static void load_round(struct dlr_sup *s, const json_t *state)
-{
-    dlr_sup_round_take(s->rounds, state);
 }
 
 /* --- the tables ------------------------------------------------------------------- */
@@ -221,30 +160,37 @@ struct part {
 /* state.json. Whether this is one more try, and whether it has ended, is judged before:
  * resume.c.
  */
+/* clang-format off */
 static const struct part of_run[] = {
-    {save_tries, NULL},         {save_end, NULL},
-    {save_release, NULL},       {save_policy, load_policy},
-    {save_step, load_step},     {save_versions, load_versions},
-    {save_losses, load_losses}, {save_cadence, NULL},
-    {save_seats, load_seats},   {NULL, NULL},
+    {save_tries,    NULL},          /* command, tries */
+    {save_end,      NULL},          /* ended */
+    {save_release,  NULL},          /* v, incarnation */
+    {save_policy,   load_policy},   /* next_round, restarts */
+    {save_step,     load_step},     /* places, world */
+    {save_versions, load_versions}, /* committed, bad, vetted; reads cadence, too */
+    {save_losses,   load_losses},   /* nodes_lost, node_s */
+    {save_cadence,  NULL},          /* cadence */
+    {save_seats,    load_seats},    /* ranks */
+    {NULL, NULL},
 };
 
 /* What the keeper has beside it. The round comes last: it goes on if the others are
  * there.
  */
 static const struct part of_supervisor[] = {
-    {NULL, load_tries},
-    {NULL, dlr_sup_load_end},
-    {save_supervisor, load_supervisor},
-    {save_nodes, load_nodes},
-    {save_steps, load_steps},
-    {save_stdin, load_stdin},
-    {save_bare, load_bare},
-    {save_workers, NULL},
-    {save_net, load_net},
-    {save_round, load_round},
+    {NULL,            load_tries},
+    {NULL,            dlr_sup_load_end},
+    {save_supervisor, load_supervisor}, /* run, generation, address */
+    {save_nodes,      load_nodes},      /* peers */
+    {save_steps,      load_steps},      /* agents_pid, agents_id, draining_pid */
+    {save_stdin,      load_stdin},      /* stdin_at */
+    {save_bare,       load_bare},       /* bare_ms */
+    {save_workers,    NULL},            /* workers_pid: read with the round */
+    {save_net,        load_net},        /* common_net */
+    {save_round,      load_round},      /* running */
     {NULL, NULL},
 };
+/* clang-format on */
 
 static void save(const struct part *parts, const struct dlr_sup *s, json_t *state)
 {
