@@ -61,6 +61,13 @@ void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
 }
 void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
 {
+    char form[64];
+    va_list ap;
+
+    dlr_format(form, sizeof(form), "{%s}", fmt);
+    va_start(ap, fmt);
+    json_decref(json_vpack_ex(NULL, 0, form, ap)); /* which are its to free */
+    va_end(ap);
     if (!dlr_streq(event, "every_step"))
         note(event);
 }
