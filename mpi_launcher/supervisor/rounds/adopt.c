@@ -261,8 +261,8 @@ static void adopted(struct dlr_sup_rounds *rounds)
     rounds->adopt.active = false;
     settle_saves(rounds);
     tell_adopted(rounds);
-    if (rounds->adopt
-            .moved) /* else it would only disturb copies that are on their way */
+    /* Else it would only disturb copies that are on their way. */
+    if (rounds->adopt.moved)
         dlr_sup_tell_round(rounds, rounds->running_round);
     dlr_sup_rounds_changed(rounds);
     dlr_sup_holders_ask_all(rounds->env.copies);

@@ -206,8 +206,8 @@ static void limit_restore(struct dlr_sup_rounds *rounds)
 static int begin_turn(struct dlr_sup_rounds *rounds, unsigned world, bool same)
 {
     uint32_t round = rounds->running_round;
-    bool whole = same && dlr_sup_kept_whole(
-                             rounds->env.copies); /* its holders have all of it still */
+    /* Its holders have all of it still. */
+    bool whole = same && dlr_sup_kept_whole(rounds->env.copies);
 
     free(rounds->restored);
     rounds->restored = calloc(world, 1);
@@ -218,8 +218,8 @@ static int begin_turn(struct dlr_sup_rounds *rounds, unsigned world, bool same)
     rounds->nrestored = 0;
     rounds->first_step_seen = rounds->go_told = false;
     if (!same)
-        dlr_sup_again_stop(
-            rounds->env.copies); /* its holders are others; see dlr_sup_again_turn() */
+        /* its holders are others; see dlr_sup_again_turn() */
+        dlr_sup_again_stop(rounds->env.copies);
     dlr_sup_bring_round(rounds->env.copies);
     dlr_sup_transfers_of_plan(rounds->env.copies);
     if (dlr_sup_new_token(rounds) < 0 || reset(rounds) < 0)
@@ -232,8 +232,8 @@ static int begin_turn(struct dlr_sup_rounds *rounds, unsigned world, bool same)
     if (whole)
         dlr_sup_set_kept_whole(rounds->env.copies);
     dlr_sup_tell_round(rounds, round);
-    dlr_sup_send_peers(
-        rounds->env.nodes); /* a successor must know how many ranks there are */
+    /* A successor must know how many ranks there are. */
+    dlr_sup_send_peers(rounds->env.nodes);
     dlr_sup_again_turn(rounds->env.copies);
     return 0;
 }

@@ -33,8 +33,6 @@
 #include "mpi_launcher/supervisor/versions/versions.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
-#define PROGRESS_EVERY_MS 2000
-
 /* --- launch ----------------------------------------------------------------------- */
 
 /* One line per task: the node of its place (srun(1), SLURM_HOSTFILE). srun gets it as a
@@ -217,8 +215,8 @@ void dlr_sup_launch(struct dlr_sup_rounds *rounds, uint32_t round)
     struct dlr_env env = {0};
     struct dlr_err err = {0};
 
-    dlr_sup_drain_end(
-        rounds->env.steps); /* was waited for: two would write to one file */
+    /* It was waited for: two would write to one file. */
+    dlr_sup_drain_end(rounds->env.steps);
     reset_round(rounds, round);
     rounds->queue.may = dlr_sup_may_queue(rounds);
     worker_words(rounds, &words);
