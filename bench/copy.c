@@ -43,7 +43,7 @@ static void both(unsigned char *dst, const unsigned char *src, size_t bytes)
 
     for (size_t i = 0; i < bytes; i += BLOCK)
         crc =
-            dlr_copy_sum(dst + i, src + i, bytes - i < BLOCK ? bytes - i : BLOCK, crc);
+            dlr_copy_crc(dst + i, src + i, bytes - i < BLOCK ? bytes - i : BLOCK, crc);
     sink = crc;
 }
 

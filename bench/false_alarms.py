@@ -64,14 +64,14 @@ def measure():
                               f"{statistics.fmean(loads):.1f}")
         for name, event, what in (
                 ("dead", "node_dead", "live nodes that were given up"),
-                ("lapsed", "lapsed", "leases that ran out on live nodes"),
+                ("lease_expired", "lease_expired", "leases that ran out on live nodes"),
                 ("rounds", "round_end", "rounds that ended")):
             row(f"false_alarms.{name}", sum(e["event"] == event for e in journal), "", setup,
                 what=what)
         row("false_alarms.held_up", max(longest) * 1e3, "ms", setup,
             p50=percentile(longest, 50) * 1e3,
             what="longest time between two steps of 20 ms of a task: the load's own effect")
-        say(f"{sum(e['event'] in ('node_dead', 'lapsed') for e in journal)} false alarms in "
+        say(f"{sum(e['event'] in ('node_dead', 'lease_expired') for e in journal)} false alarms in "
             f"{MINUTES:g} minutes")
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/redundancy */
-/* gf MB ROUNDS: for each round the GB/s, on one thread, at which chunks of 1 MiB are
+/* gf MB ROUNDS: for each round the GB/s, on one thread, at which blocks of 1 MiB are
  *   added with 1 (XOR) | multiplied and added | check-summed, then multiplied and added
  * to a parity shard, as a holder does with what comes in; and, of MB in four shards, the state at
  *   which both shards of rs:4+2 are made | a lost one is made of three and one of those.
@@ -16,7 +16,7 @@
 #include "common/base/str.h"
 
 #define MB 1000000u
-#define CHUNK (1u << 20)
+#define BLOCK (1u << 20)
 #define DATA 4u
 #define ROWS 2u
 
@@ -27,8 +27,8 @@ static double measure(unsigned char *sum, unsigned char *from, size_t bytes,
 {
     int64_t began = dlr_now_ns();
 
-    for (size_t at = 0; at < bytes; at += CHUNK) {
-        size_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
+    for (size_t at = 0; at < bytes; at += BLOCK) {
+        size_t n = bytes - at < BLOCK ? bytes - at : BLOCK;
 
         if (check)
             sink = dlr_crc32c(0, from + at, n);
@@ -55,9 +55,9 @@ static double measure_set(unsigned char *sum, unsigned char *from, size_t bytes,
             dlr_parity_rebuild(DATA, ROWS, lost, have, coef);
         memset(sum, 0, shard);
         for (unsigned i = 0; i < DATA; i++)
-            for (size_t at = 0; at < shard; at += CHUNK)
+            for (size_t at = 0; at < shard; at += BLOCK)
                 dlr_parity_add(coef[i], from + i * shard + at, sum + at,
-                               shard - at < CHUNK ? shard - at : CHUNK);
+                               shard - at < BLOCK ? shard - at : BLOCK);
     }
     return (double)(lost == DATA ? bytes : shard) / (double)(dlr_now_ns() - began);
 }

@@ -27,7 +27,7 @@ def measure(mb):
     setup = (f"one thread, median of {len(ways[0])}, all ways in turn; {os.cpu_count()} cores; "
              f"load {before:.1f} at its start")
     row(f"parity.{mb}mb", multiplied, "GB/s",
-        f"{mb} MB in chunks of 1 MiB, {setup}", noise=median_interval(ways[1]), xor=xor,
+        f"{mb} MB in blocks of 1 MiB, {setup}", noise=median_interval(ways[1]), xor=xor,
         with_checksum=checked)
     row(f"parity.encode.{mb}mb", encoded, "GB/s", f"{mb} MB of state in 4 shards, both of rs:4+2 are made; {setup}",
         noise=median_interval(ways[3]), what="state per second, in memory; the network is not in it")

@@ -199,7 +199,7 @@ static void take(void)
     zmq_msg_t id, msg;
 
     for (unsigned n = 0; n < b.n; n++) { /* then beats are due */
-        struct dlr_beat lease;
+        struct dlr_heartbeat lease;
         unsigned i;
 
         zmq_msg_init(&id);
@@ -212,7 +212,7 @@ static void take(void)
         b.messages++;
         b.bytes += zmq_msg_size(&msg);
         memcpy(&i, (const char *)zmq_msg_data(&id) + 1, sizeof(i));
-        if (dlr_beat_unpack(zmq_msg_data(&msg), zmq_msg_size(&msg), &lease) == 0) {
+        if (dlr_heartbeat_unpack(zmq_msg_data(&msg), zmq_msg_size(&msg), &lease) == 0) {
             int64_t late = dlr_now_ns() - (int64_t)lease.sent_ns;
 
             b.leases++;
@@ -232,24 +232,25 @@ static void send_beats(int64_t now_ms)
 {
     static unsigned next;
     unsigned due = (unsigned)((now_ms - b.last_ms) * b.n / b.every_ms);
-    unsigned char buf[DLR_BEAT_BYTES];
+    unsigned char buf[DLR_HEARTBEAT_BYTES];
 
     if (!due)
         return;
     b.last_ms = now_ms;
     for (due = due < b.n ? due : b.n; due; due--, next = (next + 1) % b.n) {
         struct agent *a = &b.all[next];
-        struct dlr_beat beat = {.kind = DLR_BEAT,
-                                .gen = b.run.gen,
-                                .sent_ns = (uint64_t)dlr_now_ns(),
-                                .step_min = DLR_BEAT_NO_STEP,
-                                .step_max = DLR_BEAT_NO_STEP};
+        struct dlr_heartbeat beat = {.kind = DLR_HEARTBEAT,
+                                     .gen = b.run.gen,
+                                     .sent_ns = (uint64_t)dlr_now_ns(),
+                                     .step_min = DLR_HEARTBEAT_NO_STEP,
+                                     .step_max = DLR_HEARTBEAT_NO_STEP};
 
-        if (!a->welcome || !dlr_beat_goes(a->seq - a->answered_seq, a->held++, MISSED))
+        if (!a->welcome ||
+            !dlr_heartbeat_goes(a->seq - a->answered_seq, a->held++, MISSED))
             continue;
         beat.seq = ++a->seq;
         a->held = 0;
-        dlr_beat_pack(&beat, buf);
+        dlr_heartbeat_pack(&beat, buf);
         send_to(next, buf, sizeof(buf));
     }
 }

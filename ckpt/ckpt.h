@@ -53,11 +53,11 @@ struct dlr_ckpt; /* opaque */
  * NULL. Strings are copied.
  */
 struct dlr_ckpt_conf {
-    const char *dir;   /* alone: directory of the files. DLROVER_CKPT_DIR, else
+    const char *dir;   /* standalone: directory of the files. DLROVER_CKPT_DIR, else
                           "./dlrover-ckpt" */
     int rank, world;   /* world 0: from RANK/WORLD_SIZE, OMPI_COMM_WORLD_RANK/SIZE,
                           PMI_RANK/SIZE, SLURM_PROCID/SLURM_NTASKS, else 0 of 1 */
-    unsigned every;    /* alone: save each N-th step, or the first after it when a
+    unsigned every;    /* standalone: save each N-th step, or the first after it when a
                           program leaves steps out. DLROVER_CKPT_EVERY, else as many
                           as DLROVER_CKPT_BUDGET allows, the same on all ranks */
     unsigned fence_ms; /* budget of one fence: after it the snapshot is given up.
@@ -152,7 +152,7 @@ int dlr_ckpt_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned ma
  * (dlr_ckpt_version.world), which may have been another number than now: boxes are those of then.
  * -ENOENT: there is nothing to restore, no such rank, or no copy of it within reach (as
  * dlr_ckpt_peek()); -EBADMSG: its head is corrupt. Under a job only this node's memory and the
- * heads of files are looked at, and another rank's copy is brought if need be; alone the version
+ * heads of files are looked at, and another rank's copy is fetched if need be; alone the version
  * is chosen now, as restore would and for it, with what that waits for and reads. Blocking.
  */
 int dlr_ckpt_regions(struct dlr_ckpt *ck, int rank, struct dlr_ckpt_region *ret,
@@ -199,8 +199,8 @@ int dlr_ckpt_go_on(struct dlr_ckpt *ck, uint64_t step);
  * what it was in *ret_region (may be NULL; name and dtype are the handle's until the next call,
  * addr is NULL). After open and before the first begin; what was read before restore counts once
  * that has returned 1. -ENOENT: there is nothing to restore, or no such rank, region, or copy
- * within reach (under a job: of any node, which may have to be brought, or a written file);
- * -ERANGE: buf is too small; -EBADMSG: a chunk is corrupt. Blocking.
+ * within reach (under a job: of any node, which may have to be fetched, or a written file);
+ * -ERANGE: buf is too small; -EBADMSG: a block is corrupt. Blocking.
  */
 int dlr_ckpt_peek(struct dlr_ckpt *ck, int rank, const char *name, void *buf,
                   uint64_t room, uint64_t *ret_bytes,
@@ -236,7 +236,7 @@ int dlr_ckpt_begin(struct dlr_ckpt *ck, uint64_t step, void *stream);
  */
 int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream);
 
-/* Waits until what was begun and fenced is durable (alone: in files), at most 5 minutes: -ETIMEDOUT.
+/* Waits until what was begun and fenced is durable (standalone: in files), at most 5 minutes: -ETIMEDOUT.
  * Returns the failure of one that is not, as a later fence would. For a copy it waits at most
  * fence_ms. Under a job it waits for the copies only: stats say what is committed. Close does the same.
  */
@@ -250,7 +250,7 @@ int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step);
 /* Says that the state was bad from step on (a loss that is no number): no version of step or
  * later that was made up to now is restored by anybody, in this round or after a requeue; the
  * newest older one is. It does not end the round: the program exits with an error then, and is
- * started again. One rank's word is enough. 0 when the supervisor is told (alone: when this
+ * started again. One rank's word is enough. 0 when the supervisor is told (standalone: when this
  * rank's files are set aside). -ECONNRESET, -ETIMEDOUT and the like: nobody could be told.
  */
 int dlr_ckpt_mark_bad(struct dlr_ckpt *ck, uint64_t step);
@@ -260,7 +260,7 @@ int dlr_ckpt_mark_bad(struct dlr_ckpt *ck, uint64_t step);
  */
 struct dlr_ckpt_stats {
     uint64_t saves, given_up;    /* snapshots started; of them given up */
-    uint64_t committed_step;     /* newest step known as safe on two nodes (alone:
+    uint64_t committed_step;     /* newest step known as safe on two nodes (standalone:
                                     in a durable file); 0 none */
     uint64_t begin_ns, fence_ns; /* total time spent in these calls */
     uint64_t copied_bytes;

@@ -41,14 +41,14 @@ $(BUILD)/tests/test_kill_client: $(call obj,tests/faults/test_kill_client.c) $(c
 # The data process with these of its sources stepped.
 KILL_DATA := $(call folder_steps,ckpt/stream ckpt/slot ckpt/persist ckpt/redundancy) \
   $(addprefix ckpt/transport/,net.c ucx.c ucx_request.c wire.c worker.c) $(addprefix ckpt/base/,crc32c.c file_slice.c pace.c)
-KILL_SUM := $(addprefix ckpt/,stream/recv.c stream/parity_sum.c stream/held_slots.c redundancy/parity.c slot/write.c)
+KILL_PARITY := $(addprefix ckpt/,stream/recv.c stream/parity_sum.c stream/slot_table.c redundancy/parity.c slot/write.c)
 KILL_SAVE := $(addprefix ckpt/stream/,save.c files.c) $(call folder_steps,ckpt/persist) common/base/file.c
 $(BUILD)/tests/stepped-data: $(call steps,$(KILL_DATA))
-$(BUILD)/tests/stepped-sum: $(call steps,$(KILL_SUM))
+$(BUILD)/tests/stepped-parity: $(call steps,$(KILL_PARITY))
 $(BUILD)/tests/stepped-save: $(call steps,$(KILL_SAVE))
-$(addprefix $(BUILD)/tests/stepped-,data sum save): $(call obj,ckpt/stream/main.c) $(KILL_RIG) $(call libs,ckpt/stream)
+$(addprefix $(BUILD)/tests/stepped-,data parity save): $(call obj,ckpt/stream/main.c) $(KILL_RIG) $(call libs,ckpt/stream)
 	$(call link,,$(call foreign,ckpt/stream))
-KILL_AGENT := $(addprefix mpi_launcher/agent/,$(addprefix snapshots/,save.c marks.c ranks.c reserve.c slot_requests.c welcome.c) data/data_process.c data/requests.c) $(call folder_steps,ckpt/slot) \
+KILL_AGENT := $(addprefix mpi_launcher/agent/,$(addprefix snapshots/,save.c slot_marks.c ranks.c reserve.c slot_requests.c welcome.c) data/data_process.c data/requests.c) $(call folder_steps,ckpt/slot) \
   $(addprefix ckpt/base/,crc32c.c file_slice.c)
 $(BUILD)/tests/stepped-agent: $(call obj,mpi_launcher/agent/main.c) $(call steps,$(KILL_AGENT)) $(KILL_RIG) $(call libs,mpi_launcher/agent)
 	$(call link,,$(call foreign,mpi_launcher/agent))

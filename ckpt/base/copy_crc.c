@@ -68,7 +68,7 @@ static uint32_t take_few(unsigned char *to, const unsigned char *from, size_t by
     return dlr_crc32c(crc, to, bytes);
 }
 
-uint32_t dlr_copy_sum(void *dst, const void *src, size_t bytes, uint32_t crc)
+uint32_t dlr_copy_crc(void *dst, const void *src, size_t bytes, uint32_t crc)
 {
     const unsigned char *from = src;
     unsigned char *to = dst;

@@ -13,6 +13,6 @@
  * whether its sum fits. Fastest where dst is a multiple of 64. Another thread that is told of the
  * copy sees all of dst.
  */
-uint32_t dlr_copy_sum(void *dst, const void *src, size_t bytes, uint32_t crc);
+uint32_t dlr_copy_crc(void *dst, const void *src, size_t bytes, uint32_t crc);
 
 #endif

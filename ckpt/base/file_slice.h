@@ -10,7 +10,7 @@
 struct dlr_slice {
     uint64_t at, bytes; /* of its data in the file */
     uint64_t room;      /* in bytes, of a slot that holds it */
-    uint32_t crc;       /* CRC32C of its meta block, which has that of every chunk */
+    uint32_t crc;       /* CRC32C of its meta block, which has that of every block */
 };
 
 /* As words of a message, "AT BYTES ROOM CRC", and back: -EBADMSG. */

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <stdbool.h>
 
-void dlr_place(pthread_t thread, const uint64_t cpus[DLR_PAGE_CPUS / 64])
+void dlr_thread_affinity(pthread_t thread, const uint64_t cpus[DLR_PAGE_CPUS / 64])
 {
     cpu_set_t set;
 

@@ -11,6 +11,6 @@
 /* Lets the thread run on these CPUs (struct dlr_page.helper_cpus) as far as its job's cpuset has
  * them. All 0, or none of them there: it stays where it is.
  */
-void dlr_place(pthread_t thread, const uint64_t cpus[DLR_PAGE_CPUS / 64]);
+void dlr_thread_affinity(pthread_t thread, const uint64_t cpus[DLR_PAGE_CPUS / 64]);
 
 #endif

@@ -66,7 +66,7 @@ static int sum(const struct dlr_audit *audit, const struct dlr_audit_of *of, uns
     uint64_t bytes, at = window(audit, rs, i, &bytes);
 
     if (of->ops && of->on_device[i])
-        return dlr_audit_device_sum(of->ops, of->dev, rs->list[i].addr, rs->views[i],
+        return dlr_audit_device_crc(of->ops, of->dev, rs->list[i].addr, rs->views[i],
                                     rs->bytes[i], ret);
     if (rs->views[i]) {
         dlr_strides_walk(rs->views[i], at, bytes, sum_rows, &view);

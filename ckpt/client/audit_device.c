@@ -22,7 +22,7 @@ static int fetch_rows(void *arg, const struct dlr_strides_rows *r)
                               r->rows, r->pitch);
 }
 
-/* Bytes [at, at + bytes) are brought to the host, or summed on the device: *ret_there. */
+/* Bytes [at, at + bytes) are fetched to the host, or summed on the device: *ret_there. */
 static int start(struct look *l, uint64_t at, size_t bytes, bool *ret_there)
 {
     *ret_there = !l->view && l->ops->sum(l->dev, WINDOW, 0, l->addr + at, bytes);
@@ -64,7 +64,7 @@ static int add(struct look *l, uint64_t at, size_t bytes)
     return rc;
 }
 
-int dlr_audit_device_sum(const struct dlr_device_ops *ops, struct dlr_device *dev,
+int dlr_audit_device_crc(const struct dlr_device_ops *ops, struct dlr_device *dev,
                          const void *addr, const struct dlr_strides *view,
                          uint64_t bytes, uint64_t *ret_sum)
 {

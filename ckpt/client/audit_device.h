@@ -12,7 +12,7 @@
  * what the last after() waits for. Made on the device where it sums what leaves it, else of what
  * comes through the staging buffer: each time the same way. Blocking; the device's failure.
  */
-int dlr_audit_device_sum(const struct dlr_device_ops *ops, struct dlr_device *dev,
+int dlr_audit_device_crc(const struct dlr_device_ops *ops, struct dlr_device *dev,
                          const void *addr, const struct dlr_strides *view,
                          uint64_t bytes, uint64_t *ret_sum);
 

@@ -186,7 +186,7 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
 
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "the slot is too small for the regions");
-    dlr_shadow_take(ck);
+    dlr_early_copy_take(ck);
     rc = ck->ops ? ck->ops->after(ck->dev, stream) : 0;
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "%s refused to wait for the stream",
@@ -195,13 +195,14 @@ static int start_snapshot(struct dlr_ckpt *ck, struct dlr_slot *slot,
     if (rc < 0 && ck->conf.audit != DLR_COUNT_AUTO) /* else it was not asked for */
         return dlr_fail(&ck->err, rc, "cannot audit the regions: %s", strerror(-rc));
     dlr_layout_pin(ck, slot);
-    return dlr_saver_begin(ck->saver, &job, ck->host_waits);
+    return dlr_snapshot_thread_begin(ck->snapshot_thread, &job, ck->host_waits);
 }
 
 /* Nobody waits for a save that does not come. */
 static int save_nothing(struct dlr_ckpt *ck, uint64_t step)
 {
-    if (!ck->backend->plans && ck->saver && dlr_page_ordered(ck->page, step)) {
+    if (!ck->backend->plans && ck->snapshot_thread &&
+        dlr_page_ordered(ck->page, step)) {
         atomic_fetch_add(&ck->page->given_up, 1);
         ck->backend->missed(ck, step, ck->off_why);
     }
@@ -301,7 +302,7 @@ int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step)
     if (!dlr_step_announce(ck, step, dlr_now_ns()))
         return dlr_fail(&ck->err, -EINVAL, "step %" PRIu64 " does not follow %" PRIu64,
                         step, ck->last_step);
-    if (ck->saver && dlr_page_ordered(ck->page, step))
+    if (ck->snapshot_thread && dlr_page_ordered(ck->page, step))
         ck->backend->missed(ck, step, "this step was reported without begin");
     return 0;
 }
@@ -312,14 +313,15 @@ int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step)
  */
 static int hold_stream(struct dlr_ckpt *ck, void *stream, int *ret_rc)
 {
-    int rc =
-        ck->dev ? dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_ASKED) : 0;
+    int rc = ck->dev ? dlr_snapshot_thread_wait(ck->snapshot_thread, ck->conf.fence_ms,
+                                                DLR_SNAPSHOT_ASKED)
+                     : 0;
 
     *ret_rc = rc;
     if (rc == 0 && ck->dev)
         rc = ck->ops->hold(ck->dev, stream);
     if (rc == 0)
-        dlr_saver_limit(ck->saver, ck->conf.fence_ms);
+        dlr_snapshot_thread_limit(ck->snapshot_thread, ck->conf.fence_ms);
     return rc;
 }
 
@@ -330,19 +332,21 @@ static int wait_copies(struct dlr_ckpt *ck, void *stream, bool captured)
     bool whole = ck->audit.open && ck->audit.waits;
     int rc = 0;
 
-    if (whole ? dlr_saver_busy(ck->saver) : dlr_saver_reading(ck->saver)) {
+    if (whole ? dlr_snapshot_thread_busy(ck->snapshot_thread)
+              : dlr_snapshot_thread_reading(ck->snapshot_thread)) {
         if (!whole && !captured && !ck->host_waits && hold_stream(ck, stream, &rc) == 0)
             return 0;
         if (rc == 0)
-            rc = dlr_saver_wait(ck->saver, ck->conf.fence_ms,
-                                whole ? DLR_SAVER_WHOLE : DLR_SAVER_FREE);
+            rc = dlr_snapshot_thread_wait(ck->snapshot_thread, ck->conf.fence_ms,
+                                          whole ? DLR_SNAPSHOT_WHOLE
+                                                : DLR_SNAPSHOT_FREE);
         if (rc < 0)
             return dlr_fail(&ck->err, rc,
                             "the snapshot of step %" PRIu64
                             " was not finished within %u ms",
                             ck->last_step, ck->conf.fence_ms);
     }
-    return dlr_saver_result(ck->saver, &ck->err);
+    return dlr_snapshot_thread_result(ck->snapshot_thread, &ck->err);
 }
 
 /* Nothing is read any more and the program has not gone on: what differs changed too early. What
@@ -395,8 +399,9 @@ int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream)
     if (dlr_forked(ck))
         return 0;
     refused = refuse_capture(ck, "fence", stream);
-    if (!ck->saver ||
-        !(dlr_saver_busy(ck->saver) || dlr_saver_failed(ck->saver) || ck->audit.open))
+    if (!ck->snapshot_thread ||
+        !(dlr_snapshot_thread_busy(ck->snapshot_thread) ||
+          dlr_snapshot_thread_failed(ck->snapshot_thread) || ck->audit.open))
         return refused < 0 ? refused : late(ck);
     now = dlr_now_ns();
     rc = wait_copies(ck, stream, refused < 0);
@@ -417,15 +422,16 @@ int dlr_ckpt_flush(struct dlr_ckpt *ck)
 {
     int rc;
 
-    if (!ck->saver || dlr_forked(ck))
+    if (!ck->snapshot_thread || dlr_forked(ck))
         return 0;
-    if (dlr_saver_busy(ck->saver) &&
-        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE) < 0)
+    if (dlr_snapshot_thread_busy(ck->snapshot_thread) &&
+        dlr_snapshot_thread_wait(ck->snapshot_thread, ck->conf.fence_ms,
+                                 DLR_SNAPSHOT_WHOLE) < 0)
         return dlr_fail(&ck->err, -ETIMEDOUT,
                         "the snapshot of step %" PRIu64
                         " was not finished within %u ms",
                         ck->last_step, ck->conf.fence_ms);
-    rc = dlr_saver_result(ck->saver, &ck->err);
+    rc = dlr_snapshot_thread_result(ck->snapshot_thread, &ck->err);
     return rc < 0 || !ck->backend->flush ? rc : ck->backend->flush(ck);
 }
 
@@ -472,9 +478,12 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
 {
     if (!ck || dlr_forked(ck))
         return;
-    if (ck->saver && dlr_saver_busy(ck->saver))
-        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
-    if (ck->saver && dlr_saver_reading(ck->saver)) { /* its thread needs all of it */
+    if (ck->snapshot_thread && dlr_snapshot_thread_busy(ck->snapshot_thread))
+        dlr_snapshot_thread_wait(ck->snapshot_thread, ck->conf.fence_ms,
+                                 DLR_SNAPSHOT_WHOLE);
+    if (ck->snapshot_thread &&
+        dlr_snapshot_thread_reading(
+            ck->snapshot_thread)) { /* its thread needs all of it */
         dlr_warn("the copies of step %" PRIu64 " do not end: going on without",
                  ck->last_step);
         return;
@@ -486,7 +495,7 @@ void dlr_ckpt_close(struct dlr_ckpt *ck)
             return;
         }
     }
-    ck->saver = dlr_saver_free(ck->saver);
+    ck->snapshot_thread = dlr_snapshot_thread_free(ck->snapshot_thread);
     if (ck->dev && !ck->ops->over(ck->dev)) {
         leave_behind(ck);
         return;

@@ -89,7 +89,7 @@ struct dlr_ckpt {
     const void **src; /* per region: the program's memory, or our copy in shadow */
     struct dlr_strides **views; /* per region: NULL where src is contiguous */
     bool *on_device;
-    unsigned char *shadow;
+    unsigned char *early_copy;
     unsigned spoilt; /* the region that -EBADMSG of a copy is about */
     bool host_waits; /* some host memory is read after begin */
     const struct dlr_device_ops *ops;
@@ -97,7 +97,7 @@ struct dlr_ckpt {
     int ordinal; /* of the device that holds regions, the first of which is called so */
     char first_on_device[DLR_CKPT_NAME_MAX + 1];
     struct dlr_pin *pin; /* NULL: slots are not registered with the device */
-    struct dlr_saver *saver;
+    struct dlr_snapshot_thread *snapshot_thread;
     struct dlr_audit audit;
 
     uint64_t last_step;  /* DLR_PAGE_NEVER before the first */

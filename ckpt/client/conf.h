@@ -15,7 +15,7 @@ struct dlr_client_conf {
     char dir[PATH_MAX];
     int rank, world;
     unsigned every;  /* alone; DLR_COUNT_AUTO: as many as budget allows */
-    unsigned budget; /* alone: millionths of the time that saves may take, 0 any */
+    unsigned budget; /* standalone: millionths of the time that saves may take, 0 any */
     unsigned fence_ms, threads, restore_ms, audit, agree_ms;
     bool device_sum, device_gather, device_pin;
     bool fresh; /* alone */

@@ -15,7 +15,7 @@
 
 #define BLOCK DLR_DEVICE_CUT /* between two looks at whether to give up */
 #define GATHER 8192u /* of a view, in the first-level cache until it is written */
-#define CHUNKS_PER_WINDOW (DLR_DEVICE_HALF / DLR_SLOT_CHUNK)
+#define BLOCKS_PER_WINDOW (DLR_DEVICE_HALF / DLR_SLOT_BLOCK)
 
 struct dlr_copy {
     pthread_mutex_t lock;
@@ -26,7 +26,7 @@ struct dlr_copy {
     uint64_t turn;   /* counts jobs */
     unsigned inside; /* helpers at work on job */
     bool quit;
-    _Atomic uint32_t next; /* chunk */
+    _Atomic uint32_t next; /* block */
     _Atomic int rc;
     struct dlr_copy_stage stage; /* of a device's snapshot: instead of next */
     const void **hosts;          /* where its windows have come to */
@@ -68,7 +68,7 @@ static uint32_t put_staged(const struct dlr_copy_job *job, struct stage *stage,
     uint64_t at = p->off - stage->from;
     const unsigned char *src = stage->host + at;
     uint32_t all = src == dst ? dlr_crc32c(crc, dst, p->bytes)
-                              : dlr_copy_sum(dst, src, p->bytes, crc);
+                              : dlr_copy_crc(dst, src, p->bytes, crc);
     uint32_t there;
 
     if (stage->rc == 0 &&
@@ -89,7 +89,7 @@ static uint32_t put_view(const struct dlr_strides *view, const char *src, uint64
     for (uint64_t done = 0, n; done < bytes; done += n) {
         n = bytes - done < GATHER ? bytes - done : GATHER;
         dlr_strides_gather(view, src, at + done, block, n);
-        crc = dlr_copy_sum(dst + done, block, n, crc);
+        crc = dlr_copy_crc(dst + done, block, n, crc);
     }
     return crc;
 }
@@ -103,7 +103,7 @@ static uint32_t put(const struct dlr_copy_job *job, struct stage *stage,
     if (job->ops && job->on_device[p->region])
         return put_staged(job, stage, p, dst, crc);
     if (!job->views || !job->views[p->region])
-        return dlr_copy_sum(dst, src + p->at, p->bytes, crc);
+        return dlr_copy_crc(dst, src + p->at, p->bytes, crc);
     return put_view(job->views[p->region], src, p->at, dst, p->bytes, crc);
 }
 
@@ -127,10 +127,10 @@ static uint32_t fill(const struct dlr_copy_job *job, struct stage *stage, uint64
     return crc;
 }
 
-static int copy_chunk(const struct dlr_copy_job *job, struct stage *stage, uint32_t i)
+static int copy_block(const struct dlr_copy_job *job, struct stage *stage, uint32_t i)
 {
-    uint64_t from = (uint64_t)i * DLR_SLOT_CHUNK, all = dlr_slot_plan_data(job->plan);
-    uint64_t to = all - from < DLR_SLOT_CHUNK ? all : from + DLR_SLOT_CHUNK;
+    uint64_t from = (uint64_t)i * DLR_SLOT_BLOCK, all = dlr_slot_plan_data(job->plan);
+    uint64_t to = all - from < DLR_SLOT_BLOCK ? all : from + DLR_SLOT_BLOCK;
     uint32_t crc = 0;
 
     while (from < to) {
@@ -148,10 +148,10 @@ static int copy_chunk(const struct dlr_copy_job *job, struct stage *stage, uint3
     return 0;
 }
 
-/* Takes chunks until none is left or one failed. */
+/* Takes blocks until none is left or one failed. */
 static void work(struct dlr_copy *copy, const struct dlr_copy_job *job)
 {
-    uint32_t n = dlr_slot_plan_chunks(job->plan);
+    uint32_t n = dlr_slot_plan_blocks(job->plan);
     struct stage none = {0}; /* all is host memory */
 
     for (;;) {
@@ -160,20 +160,20 @@ static void work(struct dlr_copy *copy, const struct dlr_copy_job *job)
 
         if (i >= n || atomic_load(&copy->rc) < 0)
             return;
-        rc = copy_chunk(job, &none, i);
+        rc = copy_block(job, &none, i);
         if (rc < 0)
             atomic_store(&copy->rc, rc);
     }
 }
 
-/* One chunk that has come; the first failure counts. */
+/* One block that has come; the first failure counts. */
 static void work_staged(struct dlr_copy *copy, const struct dlr_copy_job *job,
                         uint32_t i)
 {
-    unsigned window = i / CHUNKS_PER_WINDOW;
+    unsigned window = i / BLOCKS_PER_WINDOW;
     struct stage stage = {copy->hosts[window], window * (uint64_t)DLR_DEVICE_HALF,
                           window, 0, 0};
-    int none = 0, rc = copy_chunk(job, &stage, i);
+    int none = 0, rc = copy_block(job, &stage, i);
 
     if (rc < 0 && atomic_compare_exchange_strong(&copy->rc, &none, rc) &&
         rc == -EBADMSG && job->ret_spoilt)
@@ -246,10 +246,10 @@ int dlr_copy_new(unsigned threads, struct dlr_copy **ret, struct dlr_err *err)
     return 0;
 }
 
-void dlr_copy_place(struct dlr_copy *copy, const uint64_t *cpus)
+void dlr_copy_affinity(struct dlr_copy *copy, const uint64_t *cpus)
 {
     for (unsigned i = 0; i < copy->nthreads; i++)
-        dlr_place(copy->threads[i], cpus);
+        dlr_thread_affinity(copy->threads[i], cpus);
 }
 
 struct dlr_copy *dlr_copy_free(struct dlr_copy *copy)
@@ -383,11 +383,11 @@ static int ask(struct flow *f)
     return rc < 0 ? rc : end_asking(f);
 }
 
-/* The next window has come: its chunks are for whoever has time. */
+/* The next window has come: its blocks are for whoever has time. */
 static int await_window(struct flow *f)
 {
     const struct dlr_copy_job *job = f->job;
-    uint32_t n = dlr_slot_plan_chunks(job->plan), come;
+    uint32_t n = dlr_slot_plan_blocks(job->plan), come;
     int rc = f->come == 0 ? job->ops->reach(job->dev) : 0;
 
     if (rc == 0 && f->come == 0 && job->begun)
@@ -396,7 +396,7 @@ static int await_window(struct flow *f)
         rc = job->ops->wait(job->dev, f->come, &f->copy->hosts[f->come]);
     if (rc < 0)
         return rc;
-    come = ++f->come * CHUNKS_PER_WINDOW;
+    come = ++f->come * BLOCKS_PER_WINDOW;
     if (f->come == f->windows && job->fetched)
         job->fetched(job->arg);
     dlr_copy_stage_come(&f->copy->stage, come < n ? come : n);
@@ -454,8 +454,8 @@ static int make_room(struct flow *f)
 
 static void run_device(struct dlr_copy *copy, const struct dlr_copy_job *job)
 {
-    uint32_t n = dlr_slot_plan_chunks(job->plan);
-    struct flow f = {copy, job, (n + CHUNKS_PER_WINDOW - 1) / CHUNKS_PER_WINDOW, 0, 0};
+    uint32_t n = dlr_slot_plan_blocks(job->plan);
+    struct flow f = {copy, job, (n + BLOCKS_PER_WINDOW - 1) / BLOCKS_PER_WINDOW, 0, 0};
     int entered = job->ops->enter(job->dev), rc = entered, none = 0;
 
     if (rc == 0)

@@ -43,11 +43,11 @@ struct dlr_copy_job {
 
 /* threads >= 1 counts the one that calls dlr_copy_run(). */
 int dlr_copy_new(unsigned threads, struct dlr_copy **ret, struct dlr_err *err);
-/* Where the helpers run: dlr_place(). */
-void dlr_copy_place(struct dlr_copy *copy, const uint64_t *cpus);
+/* Where the helpers run: dlr_thread_affinity(). */
+void dlr_copy_affinity(struct dlr_copy *copy, const uint64_t *cpus);
 struct dlr_copy *dlr_copy_free(struct dlr_copy *copy); /* accepts NULL */
 
-/* Blocking; all threads take part. 0 when every chunk is in place with its CRC; -ECANCELED when stopped,
+/* Blocking; all threads take part. 0 when every block is in place with its CRC; -ECANCELED when stopped,
  * -ETIMEDOUT, -EBADMSG when bytes of a region changed on their way from the device, or the device's
  * failure. No source is read after it returned.
  */

@@ -21,10 +21,10 @@ void dlr_copy_stage_begin(struct dlr_copy_stage *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-void dlr_copy_stage_come(struct dlr_copy_stage *s, uint32_t chunks)
+void dlr_copy_stage_come(struct dlr_copy_stage *s, uint32_t blocks)
 {
     pthread_mutex_lock(&s->lock);
-    s->come = chunks;
+    s->come = blocks;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }
@@ -39,7 +39,7 @@ void dlr_copy_stage_end(struct dlr_copy_stage *s, bool dropped)
     pthread_mutex_unlock(&s->lock);
 }
 
-bool dlr_copy_stage_take(struct dlr_copy_stage *s, bool wait, uint32_t *ret_chunk)
+bool dlr_copy_stage_take(struct dlr_copy_stage *s, bool wait, uint32_t *ret_block)
 {
     bool there;
 
@@ -49,7 +49,7 @@ bool dlr_copy_stage_take(struct dlr_copy_stage *s, bool wait, uint32_t *ret_chun
                           &s->lock); /* ends with the copies, which have a limit */
     there = s->taken < s->come;
     if (there)
-        *ret_chunk = s->taken++;
+        *ret_block = s->taken++;
     pthread_mutex_unlock(&s->lock);
     return there;
 }

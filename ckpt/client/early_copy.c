@@ -38,7 +38,7 @@ static bool is_small(const struct dlr_ckpt *ck, uint64_t *ret_bytes)
     return !written && *ret_bytes <= (device ? BESIDE_DEVICE : HOST_ONLY);
 }
 
-int dlr_shadow_make(struct dlr_ckpt *ck)
+int dlr_early_copy_make(struct dlr_ckpt *ck)
 {
     const struct dlr_regions *rs = &ck->regions;
     uint64_t room = 0, host = 0, at = 0;
@@ -49,24 +49,24 @@ int dlr_shadow_make(struct dlr_ckpt *ck)
     if (small)
         room += host;
     ck->host_waits = host > 0 && !small;
-    ck->shadow = calloc(1, room + 1);
+    ck->early_copy = calloc(1, room + 1);
     ck->src = calloc(rs->n + 1u, sizeof(*ck->src));
     ck->views = calloc(rs->n + 1u, sizeof(*ck->views));
-    if (!ck->shadow || !ck->src || !ck->views)
+    if (!ck->early_copy || !ck->src || !ck->views)
         return -ENOMEM;
     for (unsigned i = 0; i < rs->n; i++) {
         ck->src[i] = rs->list[i].addr;
         ck->views[i] = rs->views[i];
         if (rs->list[i].kind != DLR_CKPT_BLOB && !(small && is_host(ck, i)))
             continue;
-        ck->src[i] = ck->shadow + at;
+        ck->src[i] = ck->early_copy + at;
         ck->views[i] = NULL; /* the copy is packed */
         at += rs->bytes[i];
     }
     return 0;
 }
 
-void dlr_shadow_take(struct dlr_ckpt *ck)
+void dlr_early_copy_take(struct dlr_ckpt *ck)
 {
     const struct dlr_regions *rs = &ck->regions;
 
@@ -83,13 +83,13 @@ void dlr_shadow_take(struct dlr_ckpt *ck)
     }
 }
 
-void dlr_shadow_done(struct dlr_ckpt *ck)
+void dlr_early_copy_done(struct dlr_ckpt *ck)
 {
     free(ck->src);
     free(ck->views);
-    free(ck->shadow);
+    free(ck->early_copy);
     ck->src = NULL;
     ck->views = NULL;
-    ck->shadow = NULL;
+    ck->early_copy = NULL;
     ck->host_waits = false;
 }

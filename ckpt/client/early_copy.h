@@ -10,11 +10,11 @@
 /* Decides what is copied, and makes ck->src, ck->views and ck->host_waits of it. ck->on_device is
  * known. -ENOMEM.
  */
-int dlr_shadow_make(struct dlr_ckpt *ck);
+int dlr_early_copy_make(struct dlr_ckpt *ck);
 
 /* Takes the copy of what the regions hold now. */
-void dlr_shadow_take(struct dlr_ckpt *ck);
+void dlr_early_copy_take(struct dlr_ckpt *ck);
 
-void dlr_shadow_done(struct dlr_ckpt *ck);
+void dlr_early_copy_done(struct dlr_ckpt *ck);
 
 #endif

@@ -97,7 +97,7 @@ static int find(const struct dlr_slot *slot, const char *name,
     return rc < 0 ? rc : dlr_fail(err, -ENOENT, "that rank had no region '%s'", name);
 }
 
-/* The chunks that region lies in, each checked, their part of it copied. */
+/* The blocks that region lies in, each checked, their part of it copied. */
 static int read_region(const struct dlr_slot *slot, const struct dlr_slot_region *r,
                        char *buf, struct dlr_err *err)
 {
@@ -107,11 +107,11 @@ static int read_region(const struct dlr_slot *slot, const struct dlr_slot_region
     void *data;
 
     for (uint64_t at = r->off, next; at < end; at = next) {
-        uint64_t i = at / DLR_SLOT_CHUNK, first = i * DLR_SLOT_CHUNK;
+        uint64_t i = at / DLR_SLOT_BLOCK, first = i * DLR_SLOT_BLOCK;
 
-        if (dlr_slot_chunk(slot, (uint32_t)i, &data, &size, &crc) < 0 ||
+        if (dlr_slot_block(slot, (uint32_t)i, &data, &size, &crc) < 0 ||
             first + size <= at || dlr_crc32c(0, data, size) != crc)
-            return dlr_fail(err, -EBADMSG, "chunk %u is corrupt", (unsigned)i);
+            return dlr_fail(err, -EBADMSG, "block %u is corrupt", (unsigned)i);
         next = first + size < end ? first + size : end;
         memcpy(buf + (at - r->off), (char *)data + (at - first), next - at);
     }
@@ -271,8 +271,10 @@ int dlr_ckpt_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 
     if (rc < 0)
         return rc;
-    if (ck->saver &&
-        dlr_saver_busy(ck->saver)) /* what is being saved now is meant too */
-        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
+    if (ck->snapshot_thread &&
+        dlr_snapshot_thread_busy(
+            ck->snapshot_thread)) /* what is being saved now is meant too */
+        dlr_snapshot_thread_wait(ck->snapshot_thread, ck->conf.fence_ms,
+                                 DLR_SNAPSHOT_WHOLE);
     return ck->backend->mark_bad(ck, step);
 }

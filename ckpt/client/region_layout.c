@@ -87,7 +87,7 @@ static int find_sources(struct dlr_ckpt *ck)
     rc = find_devices(ck);
     if (rc < 0)
         return rc;
-    rc = dlr_shadow_make(ck);
+    rc = dlr_early_copy_make(ck);
     return rc < 0 ? dlr_fail(&ck->err, rc, "no memory for %u regions", ck->regions.n)
                   : 0;
 }
@@ -122,7 +122,7 @@ void dlr_layout_done(struct dlr_ckpt *ck)
 {
     ck->plan = dlr_slot_plan_free(ck->plan);
     dlr_audit_done(&ck->audit);
-    dlr_shadow_done(ck);
+    dlr_early_copy_done(ck);
     free(ck->on_device);
     ck->on_device = NULL;
 }
@@ -133,8 +133,9 @@ int dlr_layout_open(struct dlr_ckpt *ck)
 
     if (rc < 0 || !ck->closed_list)
         return rc;
-    if (ck->saver && dlr_saver_busy(ck->saver) &&
-        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE) < 0)
+    if (ck->snapshot_thread && dlr_snapshot_thread_busy(ck->snapshot_thread) &&
+        dlr_snapshot_thread_wait(ck->snapshot_thread, ck->conf.fence_ms,
+                                 DLR_SNAPSHOT_WHOLE) < 0)
         return dlr_fail(&ck->err, -EBUSY,
                         "the last snapshot was not finished within %u ms",
                         ck->conf.fence_ms);

@@ -11,65 +11,70 @@
 #include "ckpt/client/copy.h"
 #include "common/base/err.h"
 
-struct dlr_saver; /* opaque */
+struct dlr_snapshot_thread; /* opaque */
 
 /* Called in the helper thread. */
-struct dlr_saver_ops {
+struct dlr_snapshot_thread_ops {
     /* The copy ended with rc and no source is read any more. Seals or kills the slot; returns
      * rc or its own failure, with text.
      */
     int (*finish)(void *arg, int rc, struct dlr_err *err);
     /* The next snapshot may begin: tells who must know of the last one. */
     void (*finished)(void *arg);
-    void (*posted)(void *arg); /* dlr_saver_post() was called */
+    void (*posted)(void *arg); /* dlr_snapshot_thread_post() was called */
     int (*receive)(
         void *arg); /* the socket is readable; < 0: do not look at it again */
 };
 
 /* sock: -1 for none; it stays the caller's. */
-int dlr_saver_new(unsigned threads, const struct dlr_saver_ops *ops, void *arg,
-                  int sock, struct dlr_saver **ret, struct dlr_err *err);
+int dlr_snapshot_thread_new(unsigned threads, const struct dlr_snapshot_thread_ops *ops,
+                            void *arg, int sock, struct dlr_snapshot_thread **ret,
+                            struct dlr_err *err);
 
-/* Where its threads run: dlr_place(). */
-void dlr_saver_place(struct dlr_saver *saver, const uint64_t *cpus);
+/* Where its threads run: dlr_thread_affinity(). */
+void dlr_snapshot_thread_affinity(struct dlr_snapshot_thread *snapshot_thread,
+                                  const uint64_t *cpus);
 
 /* Gives up what is being copied, waits for the thread, frees. Accepts NULL. */
-struct dlr_saver *dlr_saver_free(struct dlr_saver *saver);
+struct dlr_snapshot_thread *
+dlr_snapshot_thread_free(struct dlr_snapshot_thread *snapshot_thread);
 
 /* Starts a snapshot; asked, begun, fetched, arg, stop and deadline_ns of job are the saver's own.
  * host_read: some source that is host memory is read until the end. -EBUSY.
  */
-int dlr_saver_begin(struct dlr_saver *saver, const struct dlr_copy_job *job,
-                    bool host_read);
+int dlr_snapshot_thread_begin(struct dlr_snapshot_thread *snapshot_thread,
+                              const struct dlr_copy_job *job, bool host_read);
 
 /* Calls ops->posted() soon. Does not block. */
-void dlr_saver_post(struct dlr_saver *saver);
+void dlr_snapshot_thread_post(struct dlr_snapshot_thread *snapshot_thread);
 
 /* True while sources are read, while the last snapshot is unfinished, while a failure was
  * not taken: a load each.
  */
-bool dlr_saver_reading(const struct dlr_saver *saver);
-bool dlr_saver_busy(const struct dlr_saver *saver);
-bool dlr_saver_failed(const struct dlr_saver *saver);
+bool dlr_snapshot_thread_reading(const struct dlr_snapshot_thread *snapshot_thread);
+bool dlr_snapshot_thread_busy(const struct dlr_snapshot_thread *snapshot_thread);
+bool dlr_snapshot_thread_failed(const struct dlr_snapshot_thread *snapshot_thread);
 
-enum dlr_saver_until {
-    DLR_SAVER_FREE,  /* sources are free */
-    DLR_SAVER_WHOLE, /* the snapshot is finished */
-    DLR_SAVER_ASKED, /* a device needs nothing more of the host to free them */
+enum dlr_snapshot_thread_until {
+    DLR_SNAPSHOT_FREE,  /* sources are free */
+    DLR_SNAPSHOT_WHOLE, /* the snapshot is finished */
+    DLR_SNAPSHOT_ASKED, /* a device needs nothing more of the host to free them */
 };
 
 /* Waits for that, at most timeout_ms; then gives the snapshot up, makes sure that sources are
  * free, and returns -ETIMEDOUT.
  */
-int dlr_saver_wait(struct dlr_saver *saver, int64_t timeout_ms,
-                   enum dlr_saver_until until);
+int dlr_snapshot_thread_wait(struct dlr_snapshot_thread *snapshot_thread,
+                             int64_t timeout_ms, enum dlr_snapshot_thread_until until);
 
 /* The snapshot under way is given up after this long, without anybody waiting: from now, or from when
  * the device has come to where it begins. Until then it is the program's work that takes its time.
  */
-void dlr_saver_limit(struct dlr_saver *saver, int64_t timeout_ms);
+void dlr_snapshot_thread_limit(struct dlr_snapshot_thread *snapshot_thread,
+                               int64_t timeout_ms);
 
 /* Takes the first failure since the last call: its code with text, 0 when there is none. */
-int dlr_saver_result(struct dlr_saver *saver, struct dlr_err *err);
+int dlr_snapshot_thread_result(struct dlr_snapshot_thread *snapshot_thread,
+                               struct dlr_err *err);
 
 #endif

@@ -45,7 +45,7 @@ static void learn_cost(struct dlr_ckpt *ck, int64_t took)
 static void learn_step(struct dlr_ckpt *ck, uint64_t step, int64_t now)
 {
     struct dlr_page *page = ck->page;
-    bool busy = ck->saver && dlr_saver_busy(ck->saver);
+    bool busy = ck->snapshot_thread && dlr_snapshot_thread_busy(ck->snapshot_thread);
     uint64_t blocked = atomic_load_explicit(&page->blocked_ns, memory_order_relaxed);
     uint64_t began = atomic_load_explicit(&page->progress_ns, memory_order_relaxed);
 

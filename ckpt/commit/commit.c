@@ -106,7 +106,7 @@ static bool collides(const struct dlr_commit *c, uint64_t step)
  */
 static uint64_t next_step(const struct dlr_commit *c, uint64_t first)
 {
-    unsigned stride = dlr_schedule_stride(&c->when);
+    unsigned every_now = dlr_schedule_every(&c->when);
     uint64_t step = first > c->last_step ? first : c->last_step + 1;
     bool based = c->has_newest && c->newest.round == c->round;
     uint64_t base = based ? c->newest.step : 0;
@@ -116,8 +116,8 @@ static uint64_t next_step(const struct dlr_commit *c, uint64_t first)
             base = o->v.step;
         based = based || o->used;
     }
-    if (based && step < base + stride)
-        step = base + stride;
+    if (based && step < base + every_now)
+        step = base + every_now;
     while (collides(c, step))
         step++;
     return step;
@@ -331,12 +331,12 @@ void dlr_commit_every(struct dlr_commit *c, unsigned steps)
 
 unsigned dlr_commit_takes(const struct dlr_commit *c)
 {
-    return c->when.stride;
+    return c->when.every_now;
 }
 
-unsigned dlr_commit_stride(const struct dlr_commit *c)
+unsigned dlr_commit_every_now(const struct dlr_commit *c)
 {
-    return dlr_schedule_stride(&c->when);
+    return dlr_schedule_every(&c->when);
 }
 
 void dlr_commit_ready(struct dlr_commit *c, uint32_t round, unsigned rank,

@@ -90,7 +90,7 @@ void dlr_commit_every(struct dlr_commit *c, unsigned steps);
 unsigned dlr_commit_takes(const struct dlr_commit *c);
 
 /* The distance in force: what was asked for, or more where a save takes longer than that. */
-unsigned dlr_commit_stride(const struct dlr_commit *c);
+unsigned dlr_commit_every_now(const struct dlr_commit *c);
 
 /* Events. Unknown ranks, other rounds and repeated ones are ignored. now in milliseconds.
  * holder: 0 the rank's own node, 1 to conf.copies the others.

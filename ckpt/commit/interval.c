@@ -70,23 +70,23 @@ unsigned dlr_interval_next(const struct dlr_interval *in,
 
     if (dlr_streq(in->bound, "off"))
         return 1;
-    if (run->bare >= BARE_MAX && every <= run->stride)
-        return run->stride + 1;
+    if (run->bare >= BARE_MAX && every <= run->every_now)
+        return run->every_now + 1;
     if (every < TURNS_FROM || dlr_streq(in->bound, "persist"))
         return every;
     return dlr_streq(in->bound, "cost") ? every + turn : every - turn;
 }
 
-unsigned dlr_interval_due(const struct dlr_interval *in, unsigned stride,
+unsigned dlr_interval_due(const struct dlr_interval *in, unsigned every_now,
                           double since_s, uint64_t since_steps)
 {
     if (!(in->every_s > 0) || since_s < in->every_s || since_steps == 0)
-        return stride;
-    return since_steps + 1 < stride ? (unsigned)since_steps + 1 : stride;
+        return every_now;
+    return since_steps + 1 < every_now ? (unsigned)since_steps + 1 : every_now;
 }
 
-bool dlr_interval_overdue(const struct dlr_interval *in, unsigned stride,
+bool dlr_interval_overdue(const struct dlr_interval *in, unsigned every_now,
                           double since_s, uint64_t since_steps)
 {
-    return since_s > 2 * in->stale_s && since_steps > 2 * (uint64_t)stride + MARGIN;
+    return since_s > 2 * in->stale_s && since_steps > 2 * (uint64_t)every_now + MARGIN;
 }

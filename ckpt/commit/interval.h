@@ -42,7 +42,7 @@ struct dlr_interval_run {
     unsigned saves; /* committed ones that cost_s was learned from */
     unsigned
         bare; /* of these, the last ones, with no step between them to compare with */
-    unsigned stride; /* in force: a save takes so many steps until it is committed */
+    unsigned every_now; /* in force: a save takes so many steps until it is committed */
 };
 
 /* Steps to the next save of such a run: those of the interval, but
@@ -58,13 +58,13 @@ unsigned dlr_interval_next(const struct dlr_interval *in,
 /* The distance to order now, when the newest save began so long and so many steps ago: stride, that in
  * force, or what is due by time, since steps have become longer than they were.
  */
-unsigned dlr_interval_due(const struct dlr_interval *in, unsigned stride,
+unsigned dlr_interval_due(const struct dlr_interval *in, unsigned every_now,
                           double since_s, uint64_t since_steps);
 
 /* A run that saves has committed nothing for so long, and for so many steps, that something is wrong:
  * twice the staleness, or twice the distance in force where that is longer.
  */
-bool dlr_interval_overdue(const struct dlr_interval *in, unsigned stride,
+bool dlr_interval_overdue(const struct dlr_interval *in, unsigned every_now,
                           double since_s, uint64_t since_steps);
 
 /* Mean time between failures of a run on nodes, of which so many ended a round in so many node-hours. A

@@ -20,7 +20,7 @@ void dlr_schedule_init(struct dlr_schedule *s, int64_t beat_ms, unsigned margin,
                                .margin_min = margin,
                                .margin_max = margin_max > margin ? margin_max : margin,
                                .every = 1,
-                               .stride = 1,
+                               .every_now = 1,
                                .patience = CLEAN,
                                .alone = alone < MEAN_OF ? alone : MEAN_OF - 1};
 }
@@ -74,9 +74,9 @@ void dlr_schedule_window(const struct dlr_schedule *s, int64_t now_ms,
     *ret_last = *ret_first + 1 + (uint64_t)until_next;
 }
 
-unsigned dlr_schedule_stride(const struct dlr_schedule *s)
+unsigned dlr_schedule_every(const struct dlr_schedule *s)
 {
-    return s->stride > s->every ? s->stride : s->every;
+    return s->every_now > s->every ? s->every_now : s->every;
 }
 
 bool dlr_schedule_alone(const struct dlr_schedule *s)
@@ -108,14 +108,14 @@ void dlr_schedule_late(struct dlr_schedule *s, uint64_t step, uint64_t newest)
  */
 bool dlr_schedule_busy(struct dlr_schedule *s)
 {
-    unsigned least = least_stride(s), wider = s->stride + (s->stride + 1) / 2;
+    unsigned least = least_stride(s), wider = s->every_now + (s->every_now + 1) / 2;
 
-    if (++s->busy < BUSY_MAX || s->stride >= STRIDE_MAX)
+    if (++s->busy < BUSY_MAX || s->every_now >= STRIDE_MAX)
         return false;
     s->busy = 0;
     if (s->took && s->clean < s->patience && s->patience < CLEAN_MAX)
         s->patience *= 2;
-    s->stride = least > wider ? least : wider > STRIDE_MAX ? STRIDE_MAX : wider;
+    s->every_now = least > wider ? least : wider > STRIDE_MAX ? STRIDE_MAX : wider;
     s->clean = 0;
     return true;
 }
@@ -132,7 +132,7 @@ void dlr_schedule_committed(struct dlr_schedule *s, int64_t took_ms)
     /* The very first also made connections and touched memory: each of these counts alone. */
     if (n <= s->alone) {
         s->took_ms = (double)took_ms;
-        s->stride = least_stride(s);
+        s->every_now = least_stride(s);
         return;
     }
     s->took_ms += ((double)took_ms - s->took_ms) / (n - (s->alone ? s->alone - 1 : 0));
@@ -144,8 +144,8 @@ void dlr_schedule_committed(struct dlr_schedule *s, int64_t took_ms)
     if (++s->clean % BUSY_CLEAN == 0)
         s->busy = 0;
     least = least_stride(s);
-    if (s->clean < s->patience || s->stride <= least)
+    if (s->clean < s->patience || s->every_now <= least)
         return;
-    s->stride -= 1 + (s->stride - least) / NEARER;
+    s->every_now -= 1 + (s->every_now - least) / NEARER;
     s->clean = 0;
 }

@@ -25,7 +25,7 @@ struct dlr_schedule {
     uint64_t margin_from; /* orders up to this one say nothing of the margin in force */
 
     unsigned every; /* asked for */
-    unsigned stride, clean, busy, patience;
+    unsigned every_now, clean, busy, patience;
     double took_ms; /* mean, from the first seal of a version to its commit */
     unsigned took;  /* how many were seen */
     unsigned alone; /* so many first ones with no other beside them */
@@ -50,7 +50,7 @@ void dlr_schedule_window(const struct dlr_schedule *s, int64_t now_ms,
                          uint64_t *ret_first, uint64_t *ret_last);
 
 /* Steps from one order to the next: what was asked for, or what saves take if that is more. */
-unsigned dlr_schedule_stride(const struct dlr_schedule *s);
+unsigned dlr_schedule_every(const struct dlr_schedule *s);
 
 /* No version must be ordered while another is open. */
 bool dlr_schedule_alone(const struct dlr_schedule *s);

@@ -27,7 +27,7 @@ void dlr_confine(const struct dlr_confine *c, char *ret, size_t size)
         const char *name;
         int rc;
     } steps[] = {
-        {"memory closed to others", dlr_self_keep_secrets()},
+        {"memory closed to others", dlr_process_keep_secrets()},
         {"no core file", no_core()},
         {"no new privileges", no_new_privileges()},
         {"files", dlr_confine_files(c)},

@@ -21,7 +21,7 @@
 
 #define MANIFEST_MAX (256u << 20) /* bytes: 256 per rank at DLR_PLAN_RANKS_MAX */
 #define FORM 2                    /* of the manifest */
-#define SUFFIX DLR_SAVED_SUFFIX
+#define SUFFIX DLR_SLOT_FILE_SUFFIX
 #define MANIFEST "manifest"
 #define MANIFEST_SUFFIX ".json"
 

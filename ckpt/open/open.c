@@ -13,5 +13,5 @@ int dlr_ckpt_open(const struct dlr_ckpt_conf *conf, struct dlr_ckpt **ret_ck)
     bool supervised = socket && *socket && round && *round;
 
     return dlr_client_open(
-        conf, supervised ? &dlr_backend_supervised : &dlr_backend_alone, ret_ck);
+        conf, supervised ? &dlr_backend_supervised : &dlr_backend_standalone, ret_ck);
 }

@@ -19,7 +19,7 @@
 #define NS 1000000000ll
 
 struct writer {
-    const struct dlr_bulk *bulk;
+    const struct dlr_bulk_write_write *bulk;
     const char *name;
     int fd;
     atomic_bool direct; /* past the page cache, until the file system refuses */
@@ -32,7 +32,7 @@ struct writer {
 
 static uint64_t round_up(uint64_t n)
 {
-    return (n + DLR_BULK_ALIGN - 1) / DLR_BULK_ALIGN * DLR_BULK_ALIGN;
+    return (n + DLR_BULK_WRITE_ALIGN - 1) / DLR_BULK_WRITE_ALIGN * DLR_BULK_WRITE_ALIGN;
 }
 
 static void set_direct(struct writer *w, bool on)
@@ -50,7 +50,7 @@ static void set_direct(struct writer *w, bool on)
  */
 static void pace(const struct writer *w, uint64_t at)
 {
-    const struct dlr_bulk *b = w->bulk;
+    const struct dlr_bulk_write_write *b = w->bulk;
     int64_t due;
 
     if (!b->rate)
@@ -72,7 +72,7 @@ static void pace(const struct writer *w, uint64_t at)
 static uint64_t counted(struct writer *w, bool direct, ssize_t n)
 {
     uint64_t whole =
-        direct && n > 0 ? (uint64_t)n / DLR_BULK_ALIGN * DLR_BULK_ALIGN : 0;
+        direct && n > 0 ? (uint64_t)n / DLR_BULK_WRITE_ALIGN * DLR_BULK_WRITE_ALIGN : 0;
 
     if (!direct)
         return (uint64_t)n;
@@ -118,11 +118,11 @@ static void fail(struct writer *w, int rc, const struct dlr_err *why)
 
 /* One piece: bytes [from, to) of a part, in the file and among all bytes that are written. */
 struct piece {
-    const struct dlr_bulk_part *part;
+    const struct dlr_bulk_write_part *part;
     uint64_t from, to, at, before;
 };
 
-static uint64_t pieces(const struct writer *w, const struct dlr_bulk_part *part)
+static uint64_t pieces(const struct writer *w, const struct dlr_bulk_write_part *part)
 {
     return (part->bytes + w->piece - 1) / w->piece;
 }
@@ -130,11 +130,11 @@ static uint64_t pieces(const struct writer *w, const struct dlr_bulk_part *part)
 /* Piece k of them all; false when there are not so many. */
 static bool find_piece(const struct writer *w, uint64_t k, struct piece *ret)
 {
-    const struct dlr_bulk *b = w->bulk;
+    const struct dlr_bulk_write_write *b = w->bulk;
     uint64_t at = b->head_bytes, before = 0, n;
 
     for (unsigned i = 0; i < b->nparts; i++, k -= n) {
-        const struct dlr_bulk_part *part = &b->parts[i];
+        const struct dlr_bulk_write_part *part = &b->parts[i];
 
         n = pieces(w, part);
         if (k < n) {
@@ -156,7 +156,7 @@ static bool find_piece(const struct writer *w, uint64_t k, struct piece *ret)
  */
 static int write_rest(struct writer *w, const char *from, uint64_t at, uint64_t end)
 {
-    _Alignas(DLR_BULK_ALIGN) char block[DLR_BULK_ALIGN] = {0};
+    _Alignas(DLR_BULK_WRITE_ALIGN) char block[DLR_BULK_WRITE_ALIGN] = {0};
 
     memcpy(block, from, end - at);
     return write_piece(w, block, at, end);
@@ -164,10 +164,10 @@ static int write_rest(struct writer *w, const char *from, uint64_t at, uint64_t 
 
 static void write_body(struct writer *w, const struct piece *p)
 {
-    const struct dlr_bulk *b = w->bulk;
+    const struct dlr_bulk_write_write *b = w->bulk;
     const char *data = (const char *)p->part->data + p->from;
     uint64_t end = p->at + (p->to - p->from);
-    uint64_t whole = end - (p->to - p->from) % DLR_BULK_ALIGN;
+    uint64_t whole = end - (p->to - p->from) % DLR_BULK_WRITE_ALIGN;
     struct dlr_err err;
     int rc = b->check ? b->check(p->part->arg, p->from, p->to, &err) : 0;
 
@@ -221,25 +221,26 @@ static void write_all(struct writer *w)
         pthread_join(threads[i], NULL);
 }
 
-static bool is_aligned(const struct dlr_bulk *b)
+static bool is_aligned(const struct dlr_bulk_write_write *b)
 {
     uintptr_t all = (uintptr_t)b->head | b->head_bytes;
 
     for (unsigned i = 0; i < b->nparts; i++)
         all |= (uintptr_t)b->parts[i].data;
-    return all % DLR_BULK_ALIGN == 0;
+    return all % DLR_BULK_WRITE_ALIGN == 0;
 }
 
-static uint64_t piece_of(const struct dlr_bulk *b)
+static uint64_t piece_of(const struct dlr_bulk_write_write *b)
 {
-    uint64_t unit = b->unit ? b->unit : DLR_BULK_ALIGN, n = b->rate / PIECES_A_SECOND;
+    uint64_t unit = b->unit ? b->unit : DLR_BULK_WRITE_ALIGN,
+             n = b->rate / PIECES_A_SECOND;
 
     if (!b->rate || n > PIECE)
         return PIECE;
     return n > unit ? n / unit * unit : unit;
 }
 
-uint64_t dlr_bulk_bytes(const struct dlr_bulk *bulk)
+uint64_t dlr_bulk_write_bytes(const struct dlr_bulk_write_write *bulk)
 {
     uint64_t end = bulk->head_bytes, at = end;
 
@@ -252,9 +253,9 @@ uint64_t dlr_bulk_bytes(const struct dlr_bulk *bulk)
 
 static int fill(int fd, const char *name, void *arg, struct dlr_err *err)
 {
-    const struct dlr_bulk *b = arg;
+    const struct dlr_bulk_write_write *b = arg;
     struct writer w = {.bulk = b, .name = name, .fd = fd, .piece = piece_of(b)};
-    uint64_t bytes = dlr_bulk_bytes(b);
+    uint64_t bytes = dlr_bulk_write_bytes(b);
     int rc = 0;
 
     if (bytes > 0 && fallocate(fd, 0, 0, (off_t)bytes) < 0 && errno != EOPNOTSUPP &&
@@ -268,7 +269,7 @@ static int fill(int fd, const char *name, void *arg, struct dlr_err *err)
     else
         fail(&w, rc, NULL);
     rc = atomic_load(&w.rc);
-    if (rc == 0 && (bytes % DLR_BULK_ALIGN || b->nparts > 1 || b->over) &&
+    if (rc == 0 && (bytes % DLR_BULK_WRITE_ALIGN || b->nparts > 1 || b->over) &&
         ftruncate(fd, (off_t)bytes) < 0) {
         rc = -errno;
         fail(&w, rc, NULL);
@@ -276,8 +277,8 @@ static int fill(int fd, const char *name, void *arg, struct dlr_err *err)
     return rc < 0 ? dlr_fail(err, rc, "%s", w.err.text) : 0;
 }
 
-int dlr_bulk_replace(int dirfd, const char *path, mode_t mode,
-                     const struct dlr_bulk *bulk, struct dlr_err *err)
+int dlr_bulk_write_replace(int dirfd, const char *path, mode_t mode,
+                           const struct dlr_bulk_write_write *bulk, struct dlr_err *err)
 {
     return dlr_file_replace_over(dirfd, path, mode, bulk->over, fill, (void *)bulk,
                                  err);

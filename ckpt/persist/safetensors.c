@@ -206,7 +206,7 @@ static void put_key(FILE *out, const char *key, unsigned n, int32_t rank)
 /* A checksum for each MiB of the data, as the block ends with them before its own. */
 static void put_sums(FILE *out, const struct dlr_safetensors_part *p)
 {
-    uint32_t n = p->info.nchunks;
+    uint32_t n = p->info.nblocks;
     const unsigned char *at =
         (const unsigned char *)p->meta + p->bytes - (n + (size_t)1) * sizeof(uint32_t);
 

@@ -23,7 +23,7 @@
 
 /* One of the slots while it is written. */
 struct part {
-    struct dlr_saved_part *saved;
+    struct dlr_slot_file_part *saved;
     atomic_bool bad;
 };
 
@@ -54,24 +54,24 @@ static int check_room(int dirfd, const char *path, uint64_t bytes, const char *o
     return 0;
 }
 
-/* The chunks in [from, to) of the data against their sums. What was read for it is written one
+/* The blocks in [from, to) of the data against their sums. What was read for it is written one
  * piece after the other: what is before from has been.
  */
-static int check_chunks(const void *arg, uint64_t from, uint64_t to,
+static int check_blocks(const void *arg, uint64_t from, uint64_t to,
                         struct dlr_err *err)
 {
     struct part *p = (struct part *)arg;
 
-    dlr_slot_pass(p->saved->slot, (uint32_t)(from / DLR_SLOT_CHUNK));
-    for (; from < to; from += DLR_SLOT_CHUNK) {
-        uint32_t i = (uint32_t)(from / DLR_SLOT_CHUNK), crc;
+    dlr_slot_pass(p->saved->slot, (uint32_t)(from / DLR_SLOT_BLOCK));
+    for (; from < to; from += DLR_SLOT_BLOCK) {
+        uint32_t i = (uint32_t)(from / DLR_SLOT_BLOCK), crc;
         size_t bytes;
         void *data;
 
-        if (dlr_slot_chunk(p->saved->slot, i, &data, &bytes, &crc) < 0 ||
+        if (dlr_slot_block(p->saved->slot, i, &data, &bytes, &crc) < 0 ||
             dlr_crc32c(0, data, bytes) != crc) {
             atomic_store(&p->bad, true);
-            return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " of the slot is corrupt",
+            return dlr_fail(err, -EBADMSG, "block %" PRIu32 " of the slot is corrupt",
                             i);
         }
     }
@@ -90,7 +90,7 @@ static struct dlr_slice slice_of(const struct dlr_safetensors_part *p)
 /* All that one write needs to know of its n slots. */
 struct work {
     struct dlr_safetensors_part *form;
-    struct dlr_bulk_part *bulk;
+    struct dlr_bulk_write_part *bulk;
     struct part *parts;
 };
 
@@ -101,7 +101,7 @@ static void work_done(struct work *w)
     free(w->parts);
 }
 
-static int work_init(struct work *w, struct dlr_saved_part *parts, unsigned n)
+static int work_init(struct work *w, struct dlr_slot_file_part *parts, unsigned n)
 {
     w->form = calloc(n, sizeof(*w->form));
     w->bulk = calloc(n, sizeof(*w->bulk));
@@ -140,19 +140,20 @@ static bool any_is_read(const struct work *w, unsigned n)
 }
 
 static int write_parts(struct work *w, unsigned n, int dirfd, const char *path,
-                       mode_t mode, const struct dlr_saved_how *how,
+                       mode_t mode, const struct dlr_slot_file_how *how,
                        struct dlr_err *err)
 {
     DLR_AUTO_FREE char *header = NULL;
     bool read = any_is_read(w, n);
-    struct dlr_bulk bulk = {.parts = w->bulk,
-                            .nparts = n,
-                            .check = how->check || read ? check_chunks : NULL,
-                            .threads = read ? 1 : 0,
-                            .unit = DLR_SLOT_CHUNK,
-                            .rate = how->rate,
-                            .hurry = how->hurry,
-                            .over = how->over};
+    struct dlr_bulk_write_write bulk = {.parts = w->bulk,
+                                        .nparts = n,
+                                        .check =
+                                            how->check || read ? check_blocks : NULL,
+                                        .threads = read ? 1 : 0,
+                                        .unit = DLR_SLOT_BLOCK,
+                                        .rate = how->rate,
+                                        .hurry = how->hurry,
+                                        .over = how->over};
     unsigned bad = n;
     int rc = dlr_safetensors_header(w->form, n, &header, &bulk.head_bytes, &bad, err);
 
@@ -162,13 +163,13 @@ static int write_parts(struct work *w, unsigned n, int dirfd, const char *path,
         return rc;
     place(w, n);
     bulk.head = header;
-    rc = check_room(dirfd, path, dlr_bulk_bytes(&bulk), how->over, err);
-    return rc < 0 ? rc : dlr_bulk_replace(dirfd, path, mode, &bulk, err);
+    rc = check_room(dirfd, path, dlr_bulk_write_bytes(&bulk), how->over, err);
+    return rc < 0 ? rc : dlr_bulk_write_replace(dirfd, path, mode, &bulk, err);
 }
 
-int dlr_saved_write(struct dlr_saved_part *parts, unsigned n, int dirfd,
-                    const char *path, mode_t mode, const struct dlr_saved_how *how,
-                    struct dlr_err *err)
+int dlr_slot_file_write(struct dlr_slot_file_part *parts, unsigned n, int dirfd,
+                        const char *path, mode_t mode,
+                        const struct dlr_slot_file_how *how, struct dlr_err *err)
 {
     DLR_CLEANUP(work_done) struct work w = {0};
     int rc = work_init(&w, parts, n);
@@ -252,15 +253,15 @@ static int join(int fd, const struct dlr_safetensors_part *parts, unsigned n,
 
 /* --- heads ----------------------------------------------------------------------------------- */
 
-struct dlr_saved_head {
+struct dlr_slot_file_head {
     struct stat st; /* of the file then */
     struct dlr_safetensors_part *parts;
     unsigned n;
     uint64_t bytes; /* the header's; the parts take less */
-    struct dlr_saved_head *older;
+    struct dlr_slot_file_head *older;
 };
 
-static struct dlr_saved_head *free_head(struct dlr_saved_head *h)
+static struct dlr_slot_file_head *free_head(struct dlr_slot_file_head *h)
 {
     if (h)
         free(h->parts);
@@ -268,12 +269,12 @@ static struct dlr_saved_head *free_head(struct dlr_saved_head *h)
     return NULL;
 }
 
-static void free_heads(struct dlr_saved_head **h)
+static void free_heads(struct dlr_slot_file_head **h)
 {
     free_head(*h);
 }
 
-static int read_head(int fd, struct dlr_saved_head *h, struct dlr_err *err)
+static int read_head(int fd, struct dlr_slot_file_head *h, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *header = NULL;
     uint64_t file = 0;
@@ -294,10 +295,10 @@ static bool is_same(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-static const struct dlr_saved_head *find_head(const struct dlr_saved_heads *heads,
-                                              int fd)
+static const struct dlr_slot_file_head *
+find_head(const struct dlr_slot_file_heads *heads, int fd)
 {
-    const struct dlr_saved_head *h = heads->newest;
+    const struct dlr_slot_file_head *h = heads->newest;
     struct stat st;
 
     if (fstat(fd, &st) < 0)
@@ -308,9 +309,9 @@ static const struct dlr_saved_head *find_head(const struct dlr_saved_heads *head
 }
 
 /* The oldest go, but never the one that is being used. */
-static void keep_head(struct dlr_saved_heads *heads, struct dlr_saved_head *h)
+static void keep_head(struct dlr_slot_file_heads *heads, struct dlr_slot_file_head *h)
 {
-    struct dlr_saved_head **last;
+    struct dlr_slot_file_head **last;
 
     h->older = heads->newest;
     heads->newest = h;
@@ -323,10 +324,10 @@ static void keep_head(struct dlr_saved_heads *heads, struct dlr_saved_head *h)
     }
 }
 
-void dlr_saved_heads_done(struct dlr_saved_heads *heads)
+void dlr_slot_file_heads_done(struct dlr_slot_file_heads *heads)
 {
     while (heads->newest) {
-        struct dlr_saved_head *h = heads->newest;
+        struct dlr_slot_file_head *h = heads->newest;
 
         heads->newest = h->older;
         free_head(h);
@@ -334,11 +335,11 @@ void dlr_saved_heads_done(struct dlr_saved_heads *heads)
     heads->bytes = 0;
 }
 
-int dlr_saved_map_by(struct dlr_saved_heads *heads, int fd, int32_t rank,
-                     struct dlr_slot **ret, struct dlr_err *err)
+int dlr_slot_file_map_by(struct dlr_slot_file_heads *heads, int fd, int32_t rank,
+                         struct dlr_slot **ret, struct dlr_err *err)
 {
-    const struct dlr_saved_head *known = heads ? find_head(heads, fd) : NULL;
-    DLR_CLEANUP(free_heads) struct dlr_saved_head *own = NULL;
+    const struct dlr_slot_file_head *known = heads ? find_head(heads, fd) : NULL;
+    DLR_CLEANUP(free_heads) struct dlr_slot_file_head *own = NULL;
     int rc;
 
     if (known)
@@ -355,7 +356,7 @@ int dlr_saved_map_by(struct dlr_saved_heads *heads, int fd, int32_t rank,
     return rc;
 }
 
-int dlr_saved_map(int fd, int32_t rank, struct dlr_slot **ret, struct dlr_err *err)
+int dlr_slot_file_map(int fd, int32_t rank, struct dlr_slot **ret, struct dlr_err *err)
 {
-    return dlr_saved_map_by(NULL, fd, rank, ret, err);
+    return dlr_slot_file_map_by(NULL, fd, rank, ret, err);
 }

@@ -194,7 +194,7 @@ static int put(const struct loading *l, unsigned i, uint64_t at, const char *src
     char *addr = l->rs->list[i].addr;
 
     if (!l->rs->views[i] && !(l->ops && l->ops->owns(addr))) {
-        *crc = dlr_copy_sum(addr + at, src, bytes, *crc);
+        *crc = dlr_copy_crc(addr + at, src, bytes, *crc);
         return 0;
     }
     *crc = dlr_crc32c(*crc, src, bytes);
@@ -227,27 +227,27 @@ static int scatter(struct loading *l, uint64_t from, size_t size, const char *da
     return rc;
 }
 
-static int load_chunks(const struct dlr_slot *slot, const struct dlr_slot_info *info,
+static int load_blocks(const struct dlr_slot *slot, const struct dlr_slot_info *info,
                        struct loading *l, struct dlr_err *err)
 {
-    for (uint32_t i = 0; i < info->nchunks; i++) {
+    for (uint32_t i = 0; i < info->nblocks; i++) {
         uint32_t crc, found;
         size_t size;
         void *data;
-        int rc = dlr_slot_chunk(slot, i, &data, &size, &crc);
+        int rc = dlr_slot_block(slot, i, &data, &size, &crc);
 
         if (rc < 0)
-            return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " cannot be read: %s", i,
+            return dlr_fail(err, -EBADMSG, "block %" PRIu32 " cannot be read: %s", i,
                             strerror(-rc));
         dlr_slot_pass(slot, i);
-        rc = scatter(l, (uint64_t)i * DLR_SLOT_CHUNK, size, data, &found);
+        rc = scatter(l, (uint64_t)i * DLR_SLOT_BLOCK, size, data, &found);
         if (rc < 0)
-            return dlr_fail(err, rc, "cannot write chunk %" PRIu32 " to the device: %s",
+            return dlr_fail(err, rc, "cannot write block %" PRIu32 " to the device: %s",
                             i, strerror(-rc));
         if (found != crc)
             return dlr_fail(err, -EBADMSG,
-                            "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i,
-                            info->nchunks);
+                            "block %" PRIu32 " of %" PRIu32 " is corrupt", i,
+                            info->nblocks);
     }
     return 0;
 }
@@ -275,6 +275,6 @@ int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
     rc = match(meta, bytes, info.share, rs, &l.t, unmatched, err);
     unmatched->differs = rc == -EBADMSG;
     if (rc == 0)
-        rc = load_chunks(slot, &info, &l, err);
+        rc = load_blocks(slot, &info, &l, err);
     return rc < 0 ? rc : l.t.parts;
 }

@@ -10,11 +10,11 @@
 
 struct dlr_slot_region;
 
-/* Compares the snapshot's regions with rs and copies it, summing each chunk on the way:
+/* Compares the snapshot's regions with rs and copies it, summing each block on the way:
  * success says that the CRC of each was right. Returns the number of regions of which it has only a
  * part (ckpt/slot/replica_share.h), whose bytes are left to dlr_join(). Blocking. -EBADMSG names the region and
- * what differs (nothing is written then), or the corrupt chunk (regions are then partly overwritten,
- * that chunk's bytes among them). Names of one side only are put into
+ * what differs (nothing is written then), or the corrupt block (regions are then partly overwritten,
+ * that block's bytes among them). Names of one side only are put into
  * unmatched, and are an error (with nothing written) unless it allows them. BLOBs get their
  * length. dev may be NULL when no region is on a device.
  */

@@ -40,13 +40,13 @@ struct reshape {
     const struct dlr_slot *slot;
     const char *data;
     struct dlr_slot_info info;
-    unsigned char *vouched; /* per chunk: its CRC was right */
-    uint32_t passed;        /* of a file: chunks before it were let go */
+    unsigned char *vouched; /* per block: its CRC was right */
+    uint32_t passed;        /* of a file: blocks before it were let go */
 };
 
 /* --- bytes ----------------------------------------------------------------------------- */
 
-/* Of a file: what is before chunk i takes no memory any more. Who goes back reads and checks anew. */
+/* Of a file: what is before block i takes no memory any more. Who goes back reads and checks anew. */
 static void let_go(struct reshape *x, uint32_t i)
 {
     if (!dlr_slot_is_read(x->slot) || i == x->passed)
@@ -57,24 +57,24 @@ static void let_go(struct reshape *x, uint32_t i)
     x->passed = i;
 }
 
-/* Every chunk that data [off, off + bytes) touches is as its CRC says. */
+/* Every block that data [off, off + bytes) touches is as its CRC says. */
 static int vouch(struct reshape *x, uint64_t off, uint64_t bytes)
 {
-    uint64_t last = (off + bytes - 1) / DLR_SLOT_CHUNK;
+    uint64_t last = (off + bytes - 1) / DLR_SLOT_BLOCK;
 
-    for (uint64_t i = off / DLR_SLOT_CHUNK; i <= last; i++) {
+    for (uint64_t i = off / DLR_SLOT_BLOCK; i <= last; i++) {
         size_t size;
         uint32_t crc;
         void *data;
 
-        if (i >= x->info.nchunks ||
+        if (i >= x->info.nblocks ||
             (!x->vouched[i] &&
-             (dlr_slot_chunk(x->slot, (uint32_t)i, &data, &size, &crc) < 0 ||
+             (dlr_slot_block(x->slot, (uint32_t)i, &data, &size, &crc) < 0 ||
               dlr_crc32c(0, data, size) != crc))) {
             x->corrupt = true;
             return dlr_fail(x->err, -EBADMSG,
-                            "rank %d: chunk %" PRIu64 " of %" PRIu32 " is corrupt",
-                            x->source, i, x->info.nchunks);
+                            "rank %d: block %" PRIu64 " of %" PRIu32 " is corrupt",
+                            x->source, i, x->info.nblocks);
         }
         x->vouched[i] = 1;
         let_go(x, (uint32_t)i);
@@ -108,7 +108,7 @@ static bool is_same(const struct dlr_regions *rs, unsigned i, uint64_t at,
     return true;
 }
 
-/* Bytes from 'from' of the source region on, all of one chunk, so that its sum warms the cache. */
+/* Bytes from 'from' of the source region on, all of one block, so that its sum warms the cache. */
 static int move_some(const struct move *m, uint64_t from, uint64_t to, uint64_t bytes)
 {
     int rc = vouch(m->x, m->src_off + from, bytes);
@@ -133,7 +133,7 @@ static int run(void *arg, uint64_t from, uint64_t to, uint64_t items)
     from *= m->item;
     to *= m->item;
     for (; rc == 0 && bytes > 0; from += n, to += n, bytes -= n) {
-        n = DLR_SLOT_CHUNK - (m->src_off + from) % DLR_SLOT_CHUNK;
+        n = DLR_SLOT_BLOCK - (m->src_off + from) % DLR_SLOT_BLOCK;
         n = n < bytes ? n : bytes;
         rc = move_some(m, from, to, n);
     }
@@ -321,14 +321,14 @@ static int look_at(struct reshape *x)
         return -EBADMSG;
     x->corrupt = false;
     x->data = (const char *)dlr_slot_base(x->slot) + walk.head.data_off;
-    x->vouched = calloc(x->info.nchunks + 1u, 1);
+    x->vouched = calloc(x->info.nblocks + 1u, 1);
     x->passed = 0;
     rc = x->vouched ? 0 : dlr_fail(x->err, -ENOMEM, "no memory");
     while (rc == 0 && (rc = dlr_meta_next(&walk, &there)) > 0) {
         unsigned i;
 
         /* Regions lie one after the other: nothing is looked at that is before. */
-        dlr_slot_pass(x->slot, (uint32_t)(there.off / DLR_SLOT_CHUNK));
+        dlr_slot_pass(x->slot, (uint32_t)(there.off / DLR_SLOT_BLOCK));
         rc = dlr_regions_find(x->rs, there.region.name, &i) == 0
                  ? take(x, &there, i)
                  : dlr_names_add(&strange, there.region.name);

@@ -28,7 +28,7 @@ struct dlr_sources {
  * that have a part of it; LOCAL and BLOB are
  * rank's own, so a rank beyond the version's world has none: they are missing. A name counts as
  * left over when every rank looked at has it and it is not in rs. What is read is what the CRCs
- * vouch for. -EBADMSG names the region or the chunk; regions may be partly overwritten then.
+ * vouch for. -EBADMSG names the region or the block; regions may be partly overwritten then.
  * Blocking; looks at no more ranks than it takes, beginning with its own.
  */
 int dlr_reshape(const struct dlr_sources *from, int rank, struct dlr_regions *rs,

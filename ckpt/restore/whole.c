@@ -88,10 +88,10 @@ static void seal(const struct whole *w)
 {
     uint64_t all = dlr_slot_plan_data(w->plan);
 
-    for (uint64_t at = 0; at < all; at += DLR_SLOT_CHUNK) {
-        uint64_t n = all - at < DLR_SLOT_CHUNK ? all - at : DLR_SLOT_CHUNK;
+    for (uint64_t at = 0; at < all; at += DLR_SLOT_BLOCK) {
+        uint64_t n = all - at < DLR_SLOT_BLOCK ? all - at : DLR_SLOT_BLOCK;
 
-        dlr_slot_set_crc(w->slot, w->plan, (uint32_t)(at / DLR_SLOT_CHUNK),
+        dlr_slot_set_crc(w->slot, w->plan, (uint32_t)(at / DLR_SLOT_BLOCK),
                          dlr_crc32c(0, dlr_slot_data(w->slot, w->plan, at), n));
     }
     dlr_slot_seal(w->slot, w->plan);

@@ -21,7 +21,7 @@ static struct parts parts_of(const struct dlr_meta_head *head)
     p.dims = p.entries + (uint64_t)head->nregions * sizeof(struct dlr_meta_entry);
     p.names = p.dims + (uint64_t)head->ndims * sizeof(uint64_t);
     p.crcs = p.names + head->names_bytes;
-    p.end = p.crcs + (uint64_t)head->nchunks * sizeof(uint32_t);
+    p.end = p.crcs + (uint64_t)head->nblocks * sizeof(uint32_t);
     return p;
 }
 
@@ -140,7 +140,7 @@ int dlr_meta_next(struct dlr_meta_walk *walk, struct dlr_slot_region *ret)
 static int check_head(const struct dlr_meta_head *head, uint64_t slot_bytes,
                       struct dlr_err *err)
 {
-    uint64_t chunks, meta_end;
+    uint64_t blocks, meta_end;
 
     if (head->magic != DLR_META_MAGIC)
         return dlr_fail(err, -EBADMSG, "not a snapshot: magic is %08" PRIx32,
@@ -156,10 +156,10 @@ static int check_head(const struct dlr_meta_head *head, uint64_t slot_bytes,
         return dlr_fail(err, -EBADMSG,
                         "the meta block's parts do not add up to %" PRIu32,
                         head->meta_bytes);
-    chunks = (head->data_bytes + DLR_SLOT_CHUNK - 1) / DLR_SLOT_CHUNK;
-    if (head->nchunks != chunks)
-        return dlr_fail(err, -EBADMSG, "%" PRIu32 " chunks, not %" PRIu64,
-                        head->nchunks, chunks);
+    blocks = (head->data_bytes + DLR_SLOT_BLOCK - 1) / DLR_SLOT_BLOCK;
+    if (head->nblocks != blocks)
+        return dlr_fail(err, -EBADMSG, "%" PRIu32 " blocks, not %" PRIu64,
+                        head->nblocks, blocks);
     meta_end = (uint64_t)DLR_SLOT_PAGE + head->meta_bytes;
     if (head->data_off != dlr_align_up(meta_end, DLR_SLOT_PAGE))
         return dlr_fail(err, -EBADMSG, "the data begins in a wrong place");
@@ -204,7 +204,7 @@ static void fill_info(const struct dlr_meta_head *head, struct dlr_slot_info *re
         .layout = head->layout,
         .data_bytes = head->data_bytes,
         .nregions = head->nregions,
-        .nchunks = head->nchunks,
+        .nblocks = head->nblocks,
         .share = {head->seat, head->seats},
     };
 }
@@ -274,24 +274,24 @@ void dlr_slot_meta(const struct dlr_slot *slot, const void **ret_meta,
     *ret_bytes = load_head(slot, &head, NULL) < 0 ? 0 : head.meta_bytes;
 }
 
-int dlr_slot_chunk(const struct dlr_slot *slot, uint32_t i, void **ret_data,
+int dlr_slot_block(const struct dlr_slot *slot, uint32_t i, void **ret_data,
                    size_t *ret_bytes, uint32_t *ret_crc)
 {
     char *base = dlr_slot_base(slot);
     struct dlr_meta_head head;
-    uint64_t from = (uint64_t)i * DLR_SLOT_CHUNK, left;
+    uint64_t from = (uint64_t)i * DLR_SLOT_BLOCK, left;
     int rc = load_head(slot, &head, NULL);
 
     if (rc < 0)
         return rc;
-    if (i >= head.nchunks)
+    if (i >= head.nblocks)
         return -ERANGE;
     left = head.data_bytes - from;
     *ret_data = base + head.data_off + from;
-    *ret_bytes = left < DLR_SLOT_CHUNK ? left : DLR_SLOT_CHUNK;
+    *ret_bytes = left < DLR_SLOT_BLOCK ? left : DLR_SLOT_BLOCK;
     memcpy(ret_crc, base + DLR_SLOT_PAGE + parts_of(&head).crcs + i * sizeof(uint32_t),
            sizeof(*ret_crc));
-    return dlr_slot_bring(slot, i, *ret_data, *ret_bytes);
+    return dlr_slot_fetch(slot, i, *ret_data, *ret_bytes);
 }
 
 int dlr_slot_put_meta(struct dlr_slot *slot, const void *meta, size_t bytes,
@@ -328,22 +328,22 @@ int dlr_slot_verify_alive(const struct dlr_slot *slot, const struct dlr_alive *a
                       : dlr_fail(err, -EBADMSG, "the head changed while it was read");
     }
     rc = dlr_slot_check_meta(meta, bytes, dlr_slot_bytes(slot), &info, err);
-    for (uint32_t i = 0; rc == 0 && i < info.nchunks; i++) {
+    for (uint32_t i = 0; rc == 0 && i < info.nblocks; i++) {
         size_t size;
         uint32_t crc;
         void *data;
 
-        rc = dlr_slot_chunk(slot, i, &data, &size, &crc);
+        rc = dlr_slot_block(slot, i, &data, &size, &crc);
         if (rc < 0)
-            return dlr_fail(err, -EBADMSG, "chunk %" PRIu32 " cannot be read: %s", i,
+            return dlr_fail(err, -EBADMSG, "block %" PRIu32 " cannot be read: %s", i,
                             strerror(-rc));
         dlr_slot_pass(slot, i);
         if (alive)
             alive->f(alive->arg);
         if (dlr_crc32c(0, data, size) != crc)
             return dlr_fail(err, -EBADMSG,
-                            "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i,
-                            info.nchunks);
+                            "block %" PRIu32 " of %" PRIu32 " is corrupt", i,
+                            info.nblocks);
     }
     return rc;
 }

@@ -36,7 +36,7 @@ struct dlr_slot_page {
 static_assert(sizeof(struct dlr_slot_page) == DLR_SLOT_PAGE, "on-disk layout");
 
 /* The meta block: head, nregions entries, ndims shapes (u64: global, offset, local of each
- * region in turn), names (each with its NUL; padded with NULs to a multiple of 8), nchunks
+ * region in turn), names (each with its NUL; padded with NULs to a multiple of 8), nblocks
  * CRC32C (u32), CRC32C of all that.
  */
 struct dlr_meta_head {
@@ -45,7 +45,7 @@ struct dlr_meta_head {
     uint16_t head_bytes;
     uint32_t meta_bytes; /* all of the block */
     uint32_t nregions;
-    uint32_t nchunks;
+    uint32_t nblocks;
     uint32_t ndims;
     uint32_t names_bytes;
     uint32_t round;
@@ -119,7 +119,7 @@ int dlr_region_bytes(const struct dlr_ckpt_region *region, uint64_t *ret_bytes,
 /* A slot in this process's own memory, state FREE: what is written to files when alone. A forked child has none of it. */
 int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err);
 
-/* A slot for a block with this head, whose chunks dlr_slot_bring() reads from off of
+/* A slot for a block with this head, whose blocks dlr_slot_fetch() reads from off of
  * fd, which stays the caller's. It is this process's memory, and a forked child's too.
  * All of it is zeros, also the state page.
  */
@@ -147,7 +147,7 @@ int dlr_slot_allow(struct dlr_slot *slot, uint64_t off, uint64_t bytes, bool wri
  */
 int dlr_slot_renew(struct dlr_slot *slot, int fd, uint64_t off, uint64_t bytes);
 
-/* Chunk i is at data, if need be read from its file. 0 or -errno. */
-int dlr_slot_bring(const struct dlr_slot *slot, uint32_t i, void *data, size_t bytes);
+/* Block i is at data, if need be read from its file. 0 or -errno. */
+int dlr_slot_fetch(const struct dlr_slot *slot, uint32_t i, void *data, size_t bytes);
 
 #endif

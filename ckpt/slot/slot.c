@@ -20,13 +20,13 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* The file that chunks are read from when somebody asks for them. */
+/* The file that blocks are read from when somebody asks for them. */
 struct dlr_slot_file {
     int fd;
     uint64_t off;          /* of the data */
     char *data;            /* where it goes */
-    uint32_t first;        /* no chunk before it is there */
-    unsigned char there[]; /* per chunk */
+    uint32_t first;        /* no block before it is there */
+    unsigned char there[]; /* per block */
 };
 
 struct dlr_slot {
@@ -203,10 +203,10 @@ int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *e
                ret, err);
 }
 
-static int new_file(int fd, uint64_t off, uint32_t nchunks, struct dlr_slot_file **ret,
+static int new_file(int fd, uint64_t off, uint32_t nblocks, struct dlr_slot_file **ret,
                     struct dlr_err *err)
 {
-    struct dlr_slot_file *file = calloc(1, sizeof(*file) + nchunks);
+    struct dlr_slot_file *file = calloc(1, sizeof(*file) + nblocks);
     int rc;
 
     if (!file)
@@ -226,7 +226,7 @@ int dlr_slot_over_file(const struct dlr_meta_head *head, int fd, uint64_t off,
                        struct dlr_slot **ret, struct dlr_err *err)
 {
     struct dlr_slot_file *file = NULL;
-    int rc = new_file(fd, off, head->nchunks, &file, err);
+    int rc = new_file(fd, off, head->nblocks, &file, err);
 
     if (rc == 0)
         rc = map(-1, head->data_off + dlr_align_up(head->data_bytes, DLR_SLOT_PAGE),
@@ -240,14 +240,14 @@ int dlr_slot_over_file(const struct dlr_meta_head *head, int fd, uint64_t off,
     return 0;
 }
 
-int dlr_slot_bring(const struct dlr_slot *slot, uint32_t i, void *data, size_t bytes)
+int dlr_slot_fetch(const struct dlr_slot *slot, uint32_t i, void *data, size_t bytes)
 {
     struct dlr_slot_file *file = slot->file;
     int rc;
 
     if (!file || file->there[i])
         return 0;
-    rc = dlr_read_at(file->fd, data, bytes, file->off + (uint64_t)i * DLR_SLOT_CHUNK);
+    rc = dlr_read_at(file->fd, data, bytes, file->off + (uint64_t)i * DLR_SLOT_BLOCK);
     if (rc < 0)
         return rc;
     file->there[i] = 1;
@@ -263,7 +263,7 @@ void dlr_slot_pass(const struct dlr_slot *slot, uint32_t i)
     for (; file && file->first < i; file->first++) {
         if (!file->there[file->first])
             continue;
-        madvise(file->data + (uint64_t)file->first * DLR_SLOT_CHUNK, DLR_SLOT_CHUNK,
+        madvise(file->data + (uint64_t)file->first * DLR_SLOT_BLOCK, DLR_SLOT_BLOCK,
                 MADV_DONTNEED);
         file->there[file->first] = 0;
     }

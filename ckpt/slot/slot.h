@@ -3,7 +3,7 @@
  * wire; its file on a disk is ckpt/persist/slot_file.h's.
  *
  *   0     state page (4 KiB): magic, size, slot's state. Never sent, not check-summed
- *   4096  meta block: head, region table, CRC32C of each data chunk; ends with its own CRC
+ *   4096  meta block: head, region table, CRC32C of each data block; ends with its own CRC
  *   data_off (multiple of 4 KiB)  the regions' bytes without holes, larger items first
  *
  * Little endian. Written by one process at a time; the state word is atomic and is the only
@@ -21,7 +21,7 @@
 #include "ckpt/slot/replica_share.h"
 #include "common/base/err.h"
 
-#define DLR_SLOT_CHUNK (1u << 20) /* bytes under one CRC32C */
+#define DLR_SLOT_BLOCK (1u << 20) /* bytes under one CRC32C */
 
 /* Ranks of slots are below world; from world on to this many times world they number parity
  * shards, of which a set has at most four.
@@ -56,7 +56,7 @@ int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *e
 
 /* Makes a slot to read of a meta block, which is checked and copied, and the file's bytes from
  * off on, which are its data. State SEALED; fd stays the caller's. The data is memory of this
- * process's own: dlr_slot_chunk() reads a chunk into it when it is asked for first, since a mapped
+ * process's own: dlr_slot_block() reads a block into it when it is asked for first, since a mapped
  * file that is cut, or on a file server that fails, ends the process by a SIGBUS. For one thread.
  */
 int dlr_slot_join(const void *meta, size_t bytes, int fd, uint64_t off,
@@ -81,7 +81,7 @@ struct dlr_slot_info {
     uint64_t key;    /* dlr_slot_key() of cluster, job and run */
     uint64_t layout; /* hash of the region table */
     uint64_t data_bytes;
-    uint32_t nregions, nchunks;
+    uint32_t nregions, nblocks;
     struct dlr_share share; /* of REPLICATED regions, with the ranks of its node then */
 };
 int dlr_slot_info(const struct dlr_slot *slot, struct dlr_slot_info *ret);
@@ -100,15 +100,15 @@ bool dlr_slot_damaged(const struct dlr_slot *slot);
 /* Hash of the text "cluster.job.run" (xxHash64). */
 uint64_t dlr_slot_key(const char *text);
 
-/* The meta block as it stands, and chunk i of the data. Pointers into the mapping. -EIO,
- * -ENODATA and the like: a file's chunk cannot be read.
+/* The meta block as it stands, and block i of the data. Pointers into the mapping. -EIO,
+ * -ENODATA and the like: a file's block cannot be read.
  */
 void dlr_slot_meta(const struct dlr_slot *slot, const void **ret_meta,
                    size_t *ret_bytes);
-int dlr_slot_chunk(const struct dlr_slot *slot, uint32_t i, void **ret_data,
+int dlr_slot_block(const struct dlr_slot *slot, uint32_t i, void **ret_data,
                    size_t *ret_bytes, uint32_t *ret_crc);
 
-/* Memory of chunks before i may go, in a slot whose chunks are read from a file when they are asked
+/* Memory of blocks before i may go, in a slot whose blocks are read from a file when they are asked
  * for; that is done again if need be.
  */
 void dlr_slot_pass(const struct dlr_slot *slot, uint32_t i);
@@ -125,10 +125,10 @@ int dlr_slot_check_meta(const void *meta, size_t bytes, uint64_t slot_bytes,
 int dlr_slot_put_meta(struct dlr_slot *slot, const void *meta, size_t bytes,
                       struct dlr_err *err);
 
-/* Verifies meta and every chunk. Blocking: reads all of it. -EBADMSG names chunk or field. */
+/* Verifies meta and every block. Blocking: reads all of it. -EBADMSG names block or field. */
 int dlr_slot_verify(const struct dlr_slot *slot, struct dlr_err *err);
 
-/* The same, for a caller that tells others that it goes on: f(arg) is called with each chunk; NULL: nobody is. */
+/* The same, for a caller that tells others that it goes on: f(arg) is called with each block; NULL: nobody is. */
 struct dlr_alive {
     void (*f)(void *arg);
     void *arg;

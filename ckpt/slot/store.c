@@ -96,7 +96,7 @@ int dlr_store_list(const char *dir, uint64_t key, bool verify,
         int rc;
 
         if (!parse_name(entry->d_name, &item.rank, &item.slot) ||
-            item.slot == DLR_STORE_BROUGHT) /* it goes with its round */
+            item.slot == DLR_STORE_FETCHED) /* it goes with its round */
             continue;
         rc = look(dirfd(d), entry->d_name, key, verify, &item);
         if (rc < 0)

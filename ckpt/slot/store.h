@@ -11,7 +11,7 @@
 #include "ckpt/slot/slot.h"
 
 #define DLR_STORE_SLOTS 2 /* per rank */
-#define DLR_STORE_BROUGHT                                                              \
+#define DLR_STORE_FETCHED                                                              \
     8 /* number of the slot of a copy that is here to be read, not to be kept */
 #define DLR_STORE_SLOTS_MAX                                                            \
     4 /* of an own rank: one more for --dlrover-persist, one for vetted-every */

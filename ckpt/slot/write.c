@@ -46,7 +46,7 @@ static int count(const struct dlr_ckpt_region *regions, unsigned n,
         if (dlr_share_cut(&regions[i], share, &part, &at))
             dlr_region_bytes(&part, &bytes, NULL);
         data += bytes;
-        if (data > DLR_SLOT_DATA_MAX - DLR_SLOT_CHUNK)
+        if (data > DLR_SLOT_DATA_MAX - DLR_SLOT_BLOCK)
             return dlr_fail(err, -ERANGE, "the regions are larger than 2^46 bytes");
         names += strlen(regions[i].name) + 1;
         dims += 3u * regions[i].ndim;
@@ -56,9 +56,9 @@ static int count(const struct dlr_ckpt_region *regions, unsigned n,
     head->nregions = n;
     head->ndims = (uint32_t)dims;
     head->names_bytes = (uint32_t)names;
-    head->nchunks = (uint32_t)((data + DLR_SLOT_CHUNK - 1) / DLR_SLOT_CHUNK);
+    head->nblocks = (uint32_t)((data + DLR_SLOT_BLOCK - 1) / DLR_SLOT_BLOCK);
     meta = sizeof(*head) + n * sizeof(struct dlr_meta_entry) + dims * sizeof(uint64_t) +
-           names + ((uint64_t)head->nchunks + 1) * sizeof(uint32_t);
+           names + ((uint64_t)head->nblocks + 1) * sizeof(uint32_t);
     if (meta > DLR_META_BYTES_MAX)
         return dlr_fail(err, -ERANGE, "the region table needs %" PRIu64 " bytes", meta);
     head->meta_bytes = (uint32_t)meta;
@@ -153,7 +153,7 @@ int dlr_slot_plan_new(const struct dlr_ckpt_region *regions, unsigned n,
         return dlr_fail(err, -ENOMEM, "no memory");
     plan->head = head;
     plan->tables_bytes =
-        head.meta_bytes - sizeof(head) - (head.nchunks + (size_t)1) * sizeof(uint32_t);
+        head.meta_bytes - sizeof(head) - (head.nblocks + (size_t)1) * sizeof(uint32_t);
     plan->tables = calloc(1, plan->tables_bytes + 1);
     plan->places = calloc(n + (size_t)1, sizeof(*plan->places));
     if (!plan->tables || !plan->places) {
@@ -187,9 +187,9 @@ uint64_t dlr_slot_plan_data(const struct dlr_slot_plan *plan)
     return plan->head.data_bytes;
 }
 
-uint32_t dlr_slot_plan_chunks(const struct dlr_slot_plan *plan)
+uint32_t dlr_slot_plan_blocks(const struct dlr_slot_plan *plan)
 {
-    return plan->head.nchunks;
+    return plan->head.nblocks;
 }
 
 uint64_t dlr_slot_plan_shared(const struct dlr_slot_plan *plan)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The writing side of a slot: a plan says once where each region lies; a snapshot is begun,
- * its chunks are filled in any order, and sealing makes it whole.
+ * its blocks are filled in any order, and sealing makes it whole.
  */
 #ifndef DLR_CKPT_SLOT_WRITE_H
 #define DLR_CKPT_SLOT_WRITE_H
@@ -31,7 +31,7 @@ struct dlr_slot_plan *dlr_slot_plan_free(struct dlr_slot_plan *plan); /* accepts
 
 uint64_t dlr_slot_plan_bytes(const struct dlr_slot_plan *plan); /* of a slot file */
 uint64_t dlr_slot_plan_data(const struct dlr_slot_plan *plan);  /* of the data area */
-uint32_t dlr_slot_plan_chunks(const struct dlr_slot_plan *plan);
+uint32_t dlr_slot_plan_blocks(const struct dlr_slot_plan *plan);
 
 /* The same for ranks that share the same regions, in any order; 0 when none is shared. */
 uint64_t dlr_slot_plan_shared(const struct dlr_slot_plan *plan);
@@ -59,7 +59,7 @@ int dlr_slot_begin(struct dlr_slot *slot, const struct dlr_slot_plan *plan,
 void *dlr_slot_data(struct dlr_slot *slot, const struct dlr_slot_plan *plan,
                     uint64_t off);
 
-/* CRC32C of chunk i; several threads may set different chunks. */
+/* CRC32C of block i; several threads may set different blocks. */
 void dlr_slot_set_crc(struct dlr_slot *slot, const struct dlr_slot_plan *plan,
                       uint32_t i, uint32_t crc);
 

@@ -27,8 +27,8 @@
 #define NAME_ROOM 32
 
 struct talk {
-    const struct dlr_agree *a;
-    struct dlr_agree_word own;
+    const struct dlr_agreement *a;
+    struct dlr_vote own;
     uint64_t *heard; /* of rank 0: [world], 0: nothing yet */
     uint32_t *beats; /* of rank 0: [world], of the last words */
     int64_t said_ms; /* the last word */
@@ -45,9 +45,9 @@ static void name_of(uint32_t rank, const char *end, char buf[NAME_ROOM])
 }
 
 /* A word is replaced as a whole and need not outlive a crash: then nobody waits for it. */
-static int say(struct talk *t, enum dlr_agree_verdict verdict)
+static int say(struct talk *t, enum dlr_vote_verdict verdict)
 {
-    size_t list = dlr_agree_list(t->own.rank, t->own.world, verdict);
+    size_t list = dlr_vote_list(t->own.rank, t->own.world, verdict);
     size_t bytes = sizeof(t->own) + list;
     DLR_AUTO_FREE char *text = malloc(bytes + sizeof(uint32_t));
     DLR_AUTO_CLOSE int fd = -1;
@@ -86,7 +86,7 @@ static void say_again(void *arg)
 }
 
 /* What rank says, if it is one of as many as we are; its place in a decision is *ret_heard. */
-static bool listen_to(const struct talk *t, uint32_t rank, struct dlr_agree_word *ret,
+static bool listen_to(const struct talk *t, uint32_t rank, struct dlr_vote *ret,
                       uint64_t *ret_heard)
 {
     const size_t most =
@@ -97,8 +97,8 @@ static bool listen_to(const struct talk *t, uint32_t rank, struct dlr_agree_word
 
     name_of(rank, "", name);
     return dlr_file_load_own(t->a->dirfd, name, most, &text, &bytes, NULL) == 0 &&
-           dlr_agree_parse(text, bytes, rank, t->own.world, t->own.rank, ret,
-                           ret_heard) == 0;
+           dlr_vote_parse(text, bytes, rank, t->own.world, t->own.rank, ret,
+                          ret_heard) == 0;
 }
 
 /* Removes the words of ranks from `from` on; one that stays costs nobody anything. */
@@ -189,7 +189,7 @@ static unsigned take_answers(struct talk *t, bool *answered, bool *ret_sound)
 {
     uint64_t nothing;
     unsigned left = 0;
-    struct dlr_agree_word w;
+    struct dlr_vote w;
 
     for (uint32_t k = 1; k < (uint32_t)t->a->world; k++) {
         if (answered[k])
@@ -200,12 +200,12 @@ static unsigned take_answers(struct talk *t, bool *answered, bool *ret_sound)
             continue;
         t->beats[k] = w.beat;
         wait_from_now(t);
-        if (w.verdict == DLR_AGREE_READING)
+        if (w.verdict == DLR_VOTE_READING)
             continue;
         answered[k] = true;
         left--;
         t->heard[k] = w.nonce;
-        *ret_sound = *ret_sound && w.verdict == DLR_AGREE_SOUND;
+        *ret_sound = *ret_sound && w.verdict == DLR_VOTE_SOUND;
     }
     return left;
 }
@@ -214,7 +214,7 @@ static unsigned take_answers(struct talk *t, bool *answered, bool *ret_sound)
 static int ask_all(struct talk *t, bool *ret_sound)
 {
     DLR_AUTO_FREE bool *answered = calloc((size_t)t->a->world, sizeof(*answered));
-    int rc = answered ? say(t, DLR_AGREE_ASKED) : -ENOMEM;
+    int rc = answered ? say(t, DLR_VOTE_ASKED) : -ENOMEM;
     bool sound;
 
     if (rc < 0)
@@ -227,7 +227,7 @@ static int ask_all(struct talk *t, bool *ret_sound)
     for (uint32_t k = 1; sound && k < (uint32_t)t->a->world; k++) {
         if (answered[k])
             continue;
-        rc = say(t, DLR_AGREE_ASKED); /* those that wait see that it goes on */
+        rc = say(t, DLR_VOTE_ASKED); /* those that wait see that it goes on */
         if (rc < 0)
             return rc;
         sound = check_share(t, k);
@@ -252,30 +252,30 @@ static int lead(struct talk *t, const uint64_t *steps, unsigned n)
             return rc;
         if (sound) {
             rc = t->a->settle(t->a->arg, steps[i] + 1);
-            rc = rc < 0 ? rc : say(t, DLR_AGREE_SOUND);
+            rc = rc < 0 ? rc : say(t, DLR_VOTE_SOUND);
             return rc < 0 ? rc : 1;
         }
     }
     rc = t->a->settle(t->a->arg, 0);
-    return rc < 0 ? rc : say(t, DLR_AGREE_NONE);
+    return rc < 0 ? rc : say(t, DLR_VOTE_NONE);
 }
 
 /* --- the others ------------------------------------------------------------------------ */
 
-static int answer(struct talk *t, const struct dlr_agree_word *question)
+static int answer(struct talk *t, const struct dlr_vote *question)
 {
     t->own.asked = question->nonce;
     t->own.step = question->step;
     t->own.made_by = question->made_by;
-    t->own.verdict = DLR_AGREE_READING; /* which is said when it takes long */
+    t->own.verdict = DLR_VOTE_READING; /* which is said when it takes long */
     t->said_ms = dlr_now_ms();
-    return say(t, check_share(t, t->own.rank) ? DLR_AGREE_SOUND : DLR_AGREE_UNSOUND);
+    return say(t, check_share(t, t->own.rank) ? DLR_VOTE_SOUND : DLR_VOTE_UNSOUND);
 }
 
 static int follow(struct talk *t)
 {
     uint64_t heard;
-    struct dlr_agree_word w, last = {0};
+    struct dlr_vote w, last = {0};
 
     wait_from_now(t);
     do {
@@ -285,9 +285,9 @@ static int follow(struct talk *t)
         if (heard == t->own.nonce) {
             t->own.step = w.step;
             t->own.made_by = w.made_by;
-            return w.verdict == DLR_AGREE_SOUND;
+            return w.verdict == DLR_VOTE_SOUND;
         }
-        if (w.verdict == DLR_AGREE_ASKED &&
+        if (w.verdict == DLR_VOTE_ASKED &&
             (w.nonce != t->own.asked || w.step != t->own.step)) {
             int rc = answer(t, &w);
 
@@ -318,14 +318,15 @@ static int talk(struct talk *t, const uint64_t *steps, unsigned n)
     return rc;
 }
 
-int dlr_agree_choose(const struct dlr_agree *a, const uint64_t *steps, unsigned n,
-                     uint64_t *ret_step, uint32_t *ret_world, struct dlr_err *err)
+int dlr_agreement_choose(const struct dlr_agreement *a, const uint64_t *steps,
+                         unsigned n, uint64_t *ret_step, uint32_t *ret_world,
+                         struct dlr_err *err)
 {
     DLR_AUTO_FREE uint64_t *heard = calloc((size_t)a->world, sizeof(*heard));
     DLR_AUTO_FREE uint32_t *beats = calloc((size_t)a->world, sizeof(*beats));
     DLR_AUTO_CLOSE int fd = watch(a->dirfd);
     struct talk t = {.a = a,
-                     .own = {.magic = DLR_AGREE_MAGIC,
+                     .own = {.magic = DLR_VOTE_MAGIC,
                              .rank = (uint32_t)a->rank,
                              .world = (uint32_t)a->world},
                      .heard = heard,
@@ -334,7 +335,7 @@ int dlr_agree_choose(const struct dlr_agree *a, const uint64_t *steps, unsigned 
     int rc = heard && beats ? talk(&t, steps, n) : -ENOMEM;
 
     if (rc == -ETIMEDOUT)
-        return dlr_fail(err, rc, "no word of rank 0 within %u ms", a->limit_ms);
+        return dlr_fail(err, rc, "no vote of rank 0 within %u ms", a->limit_ms);
     if (rc < 0)
         return dlr_fail(err, rc, "cannot talk to the other ranks: %s", strerror(-rc));
     *ret_step = t.own.step;
@@ -342,7 +343,7 @@ int dlr_agree_choose(const struct dlr_agree *a, const uint64_t *steps, unsigned 
     return rc;
 }
 
-void dlr_agree_forget(int dirfd)
+void dlr_agreement_forget(int dirfd)
 {
     remove_words(dirfd, 0);
 }

@@ -14,14 +14,14 @@
 #include "ckpt/slot/slot.h"
 #include "common/base/err.h"
 
-struct dlr_agree {
+struct dlr_agreement {
     int dirfd, rank, world; /* world >= 2 */
     unsigned
         limit_ms; /* for rank 0 while it says nothing; it waits half of that for others */
     /* 0 and how many ranks made the version of step, by the head of rank 0's file. */
     int (*made_by)(void *arg, uint64_t step, uint32_t *ret_world);
     /* 0: every byte of rank's file of step is right, and it is of so many ranks. Blocking; it calls
-     * alive with each chunk: who reads for long is not taken for one that is gone.
+     * alive with each block: who reads for long is not taken for one that is gone.
      */
     int (*check)(void *arg, int rank, uint64_t step, uint32_t world,
                  const struct dlr_alive *alive);
@@ -38,10 +38,11 @@ struct dlr_agree {
  * rank that does not say a word rank 0 reads itself. -ETIMEDOUT: rank 0 does not. -errno of the
  * directory. Blocking.
  */
-int dlr_agree_choose(const struct dlr_agree *a, const uint64_t *steps, unsigned n,
-                     uint64_t *ret_step, uint32_t *ret_world, struct dlr_err *err);
+int dlr_agreement_choose(const struct dlr_agreement *a, const uint64_t *steps,
+                         unsigned n, uint64_t *ret_step, uint32_t *ret_world,
+                         struct dlr_err *err);
 
 /* Removes rank 0's decision, once all have read it, and whatever word was left. */
-void dlr_agree_forget(int dirfd);
+void dlr_agreement_forget(int dirfd);
 
 #endif

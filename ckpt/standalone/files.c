@@ -20,9 +20,9 @@
 #define HEAD_AT sizeof(uint64_t) /* in a file: behind the length of its header */
 #define HEAD_TEXT (sizeof(DLR_SAFETENSORS_BEGIN) - 1)
 
-int dlr_alone_name(int rank, uint64_t step, char *buf, size_t size)
+int dlr_standalone_name(int rank, uint64_t step, char *buf, size_t size)
 {
-    return dlr_format(buf, size, "r%d-%" PRIu64 DLR_SAVED_SUFFIX, rank, step);
+    return dlr_format(buf, size, "r%d-%" PRIu64 DLR_SLOT_FILE_SUFFIX, rank, step);
 }
 
 /* Reads a name back; false for any other file. */
@@ -30,10 +30,10 @@ static bool parse_name(const char *name, int *ret_rank, uint64_t *ret_step)
 {
     char again[NAME_MAX + 1];
 
-    if (sscanf(name, "r%d-%" SCNu64 DLR_SAVED_SUFFIX, ret_rank, ret_step) != 2 ||
+    if (sscanf(name, "r%d-%" SCNu64 DLR_SLOT_FILE_SUFFIX, ret_rank, ret_step) != 2 ||
         *ret_rank < 0)
         return false;
-    return dlr_alone_name(*ret_rank, *ret_step, again, sizeof(again)) == 0 &&
+    return dlr_standalone_name(*ret_rank, *ret_step, again, sizeof(again)) == 0 &&
            dlr_streq(again, name);
 }
 
@@ -52,28 +52,30 @@ static DIR *open_again(int dirfd, struct dlr_err *err)
 
 static int newest_first(const void *a, const void *b)
 {
-    const struct dlr_alone_file *x = a, *y = b;
+    const struct dlr_standalone_file *x = a, *y = b;
 
     if (x->step != y->step)
         return x->step < y->step ? 1 : -1;
     return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-int dlr_alone_scan(int dirfd, struct dlr_alone_file **ret_files, struct dlr_err *err)
+int dlr_standalone_scan(int dirfd, struct dlr_standalone_file **ret_files,
+                        struct dlr_err *err)
 {
     DLR_AUTO_CLOSEDIR DIR *dir = open_again(dirfd, err);
-    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
+    DLR_AUTO_FREE struct dlr_standalone_file *files = NULL;
     unsigned n = 0, room = 0;
 
     if (!dir)
         return -EIO;
     for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
-        struct dlr_alone_file file;
+        struct dlr_standalone_file file;
 
         if (!parse_name(entry->d_name, &file.rank, &file.step))
             continue;
         if (n == room) {
-            struct dlr_alone_file *more = realloc(files, (room + 64u) * sizeof(*files));
+            struct dlr_standalone_file *more =
+                realloc(files, (room + 64u) * sizeof(*files));
 
             if (!more)
                 return dlr_fail(err, -ENOMEM, "no memory");
@@ -88,11 +90,12 @@ int dlr_alone_scan(int dirfd, struct dlr_alone_file **ret_files, struct dlr_err 
     return (int)n;
 }
 
-int dlr_alone_complete(int dirfd, int world, uint64_t **ret_steps, struct dlr_err *err)
+int dlr_standalone_complete(int dirfd, int world, uint64_t **ret_steps,
+                            struct dlr_err *err)
 {
-    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
+    DLR_AUTO_FREE struct dlr_standalone_file *files = NULL;
     DLR_AUTO_FREE uint64_t *steps = NULL;
-    int n = dlr_alone_scan(dirfd, &files, err), out = 0;
+    int n = dlr_standalone_scan(dirfd, &files, err), out = 0;
 
     if (n <= 0)
         return n;
@@ -111,32 +114,32 @@ int dlr_alone_complete(int dirfd, int world, uint64_t **ret_steps, struct dlr_er
     return out;
 }
 
-bool dlr_alone_all(int dirfd, uint32_t world, uint64_t step)
+bool dlr_standalone_all(int dirfd, uint32_t world, uint64_t step)
 {
     char name[NAME_MAX + 1];
 
     for (uint32_t rank = 0; rank < world; rank++)
-        if (dlr_alone_name((int)rank, step, name, sizeof(name)) < 0 ||
+        if (dlr_standalone_name((int)rank, step, name, sizeof(name)) < 0 ||
             faccessat(dirfd, name, R_OK, 0) < 0)
             return false;
     return true;
 }
 
-int dlr_alone_map(int dirfd, int rank, uint64_t step, struct dlr_slot **ret,
-                  struct dlr_slot_info *ret_info, struct dlr_err *err)
+int dlr_standalone_map(int dirfd, int rank, uint64_t step, struct dlr_slot **ret,
+                       struct dlr_slot_info *ret_info, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int fd = -1;
     struct dlr_slot *slot;
     struct dlr_err why;
     char name[NAME_MAX + 1];
-    int rc = dlr_alone_name(rank, step, name, sizeof(name));
+    int rc = dlr_standalone_name(rank, step, name, sizeof(name));
 
     if (rc < 0)
         return dlr_fail(err, rc, "no such name");
     fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot open '%s': %m", name);
-    rc = dlr_saved_map(fd, rank, &slot, &why);
+    rc = dlr_slot_file_map(fd, rank, &slot, &why);
     if (rc < 0)
         return dlr_fail(err, rc, "'%s': %s", name, why.text);
     rc = dlr_slot_info(slot, ret_info);
@@ -151,12 +154,13 @@ int dlr_alone_map(int dirfd, int rank, uint64_t step, struct dlr_slot **ret,
     return 0;
 }
 
-int dlr_alone_check(int dirfd, int rank, uint64_t step, const struct dlr_alive *alive,
-                    struct dlr_slot_info *ret_info, struct dlr_err *err)
+int dlr_standalone_check(int dirfd, int rank, uint64_t step,
+                         const struct dlr_alive *alive, struct dlr_slot_info *ret_info,
+                         struct dlr_err *err)
 {
     struct dlr_slot *slot;
     struct dlr_err why;
-    int rc = dlr_alone_map(dirfd, rank, step, &slot, ret_info, err);
+    int rc = dlr_standalone_map(dirfd, rank, step, &slot, ret_info, err);
 
     if (rc < 0)
         return rc;
@@ -186,12 +190,13 @@ static bool take_hex(const char *text, void *to, size_t bytes)
     return true;
 }
 
-int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *ret)
+int dlr_standalone_head(int dirfd, int rank, uint64_t step,
+                        struct dlr_standalone_head *ret)
 {
     char name[NAME_MAX + 1], text[HEAD_TEXT + 2 * sizeof(struct dlr_meta_head)];
     struct dlr_meta_head head;
     DLR_AUTO_CLOSE int fd = -1;
-    int rc = dlr_alone_name(rank, step, name, sizeof(name));
+    int rc = dlr_standalone_name(rank, step, name, sizeof(name));
 
     if (rc == 0)
         fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -205,21 +210,21 @@ int dlr_alone_head(int dirfd, int rank, uint64_t step, struct dlr_alone_head *re
         head.crc != dlr_crc32c(0, &head, offsetof(struct dlr_meta_head, crc)) ||
         head.magic != DLR_META_MAGIC || head.rank != rank || head.step != step)
         return -EBADMSG;
-    *ret = (struct dlr_alone_head){head.key, head.wall_ns, head.world, ""};
+    *ret = (struct dlr_standalone_head){head.key, head.wall_ns, head.world, ""};
     if (memchr(head.program, '\0', sizeof(head.program)) &&
-        dlr_alone_is_plain(head.program))
+        dlr_standalone_is_plain(head.program))
         memcpy(ret->program, head.program, sizeof(ret->program));
     return 0;
 }
 
-bool dlr_alone_same(int dirfd, uint64_t step, struct dlr_alone_head *ret)
+bool dlr_standalone_same(int dirfd, uint64_t step, struct dlr_standalone_head *ret)
 {
-    struct dlr_alone_head first, other;
+    struct dlr_standalone_head first, other;
 
-    if (dlr_alone_head(dirfd, 0, step, &first) < 0)
+    if (dlr_standalone_head(dirfd, 0, step, &first) < 0)
         return false;
     for (uint32_t rank = 1; rank < first.world; rank++)
-        if (dlr_alone_head(dirfd, (int)rank, step, &other) < 0 ||
+        if (dlr_standalone_head(dirfd, (int)rank, step, &other) < 0 ||
             other.line != first.line || other.world != first.world)
             return false;
     *ret = first;
@@ -229,7 +234,7 @@ bool dlr_alone_same(int dirfd, uint64_t step, struct dlr_alone_head *ret)
 /* --- what goes ------------------------------------------------------------------------- */
 
 /* Reads the name of a file that was set aside. */
-static bool parse_aside(const char *name, struct dlr_alone_file *ret,
+static bool parse_aside(const char *name, struct dlr_standalone_file *ret,
                         unsigned *ret_number)
 {
     const char *end = strstr(name, ASIDE);
@@ -247,7 +252,7 @@ static bool parse_aside(const char *name, struct dlr_alone_file *ret,
 }
 
 struct aside {
-    struct dlr_alone_file file;
+    struct dlr_standalone_file file;
     unsigned number;
     char name[64];
 };
@@ -303,10 +308,10 @@ static int next_number(int dirfd, unsigned *ret, struct dlr_err *err)
     return n < 0 ? n : 0;
 }
 
-static bool is_of(const struct dlr_alone_which *which,
-                  const struct dlr_alone_file *file, int dirfd)
+static bool is_of(const struct dlr_standalone_which *which,
+                  const struct dlr_standalone_file *file, int dirfd)
 {
-    struct dlr_alone_head head;
+    struct dlr_standalone_head head;
 
     if (which->rank >= 0 && file->rank != which->rank &&
         (which->beyond == 0 || file->rank < which->beyond))
@@ -314,23 +319,23 @@ static bool is_of(const struct dlr_alone_which *which,
     if (file->step < which->from || file->step >= which->to)
         return false;
     if (which->of_lines)
-        return dlr_alone_head(dirfd, file->rank, file->step, &head) == 0 &&
+        return dlr_standalone_head(dirfd, file->rank, file->step, &head) == 0 &&
                (head.line == which->line || head.line == which->parent);
-    if (!which->others || dlr_alone_head(dirfd, file->rank, file->step, &head) < 0)
+    if (!which->others || dlr_standalone_head(dirfd, file->rank, file->step, &head) < 0)
         return true;
-    for (unsigned i = 0; i < DLR_ALONE_KIN && which->kin[i]; i++)
+    for (unsigned i = 0; i < DLR_STANDALONE_KIN && which->kin[i]; i++)
         if (which->kin[i] == head.line)
             return false;
     return head.line != which->line || head.wall_ns < which->since_ns;
 }
 
 /* Does one thing with each file of which. */
-static int each(int dirfd, const struct dlr_alone_which *which,
+static int each(int dirfd, const struct dlr_standalone_which *which,
                 int (*f)(int dirfd, const char *name, unsigned number),
                 const char *what, struct dlr_err *err)
 {
-    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
-    int n = dlr_alone_scan(dirfd, &files, err), rc;
+    DLR_AUTO_FREE struct dlr_standalone_file *files = NULL;
+    int n = dlr_standalone_scan(dirfd, &files, err), rc;
     unsigned number = 0;
     bool any = false;
 
@@ -342,7 +347,7 @@ static int each(int dirfd, const struct dlr_alone_which *which,
         if (!any && next_number(dirfd, &number, err) < 0)
             return -EIO;
         any = true;
-        dlr_alone_name(files[i].rank, files[i].step, name, sizeof(name));
+        dlr_standalone_name(files[i].rank, files[i].step, name, sizeof(name));
         rc = f(dirfd, name, number);
         if (rc < 0 && rc != -ENOENT)
             return dlr_fail(err, rc, "cannot %s '%s': %s", what, name, strerror(-rc));
@@ -376,32 +381,33 @@ static int unlink_one(int dirfd, const char *name, unsigned number)
     return unlinkat(dirfd, name, 0) < 0 ? -errno : 0;
 }
 
-int dlr_alone_set_aside(int dirfd, const struct dlr_alone_which *which,
-                        struct dlr_err *err)
+int dlr_standalone_set_aside(int dirfd, const struct dlr_standalone_which *which,
+                             struct dlr_err *err)
 {
     return each(dirfd, which, rename_aside, "set aside", err);
 }
 
-int dlr_alone_spare(int dirfd, int rank, uint64_t step, struct dlr_err *err)
+int dlr_standalone_link_aside(int dirfd, int rank, uint64_t step, struct dlr_err *err)
 {
-    const struct dlr_alone_which which = {.rank = rank, .from = step, .to = step + 1};
+    const struct dlr_standalone_which which = {
+        .rank = rank, .from = step, .to = step + 1};
     char name[NAME_MAX + 1];
 
-    if (dlr_alone_name(rank, step, name, sizeof(name)) < 0 ||
+    if (dlr_standalone_name(rank, step, name, sizeof(name)) < 0 ||
         faccessat(dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return 0;
     return each(dirfd, &which, link_aside, "set aside", err);
 }
 
-int dlr_alone_remove(int dirfd, const struct dlr_alone_which *which,
-                     struct dlr_err *err)
+int dlr_standalone_remove(int dirfd, const struct dlr_standalone_which *which,
+                          struct dlr_err *err)
 {
     return each(dirfd, which, unlink_one, "remove", err);
 }
 
-void dlr_alone_over_name(int rank, char *buf, size_t size)
+void dlr_standalone_over_name(int rank, char *buf, size_t size)
 {
-    dlr_format(buf, size, ".r%d-over", rank); /* dlr_alone_sweep() knows it */
+    dlr_format(buf, size, ".r%d-over", rank); /* dlr_standalone_sweep() knows it */
 }
 
 /* It takes the place of one that has gone so before. */
@@ -413,25 +419,25 @@ static int retire_one(int dirfd, const char *name, unsigned number)
 
     if (!parse_name(name, &rank, &step))
         return -EINVAL;
-    dlr_alone_over_name(rank, over, sizeof(over));
+    dlr_standalone_over_name(rank, over, sizeof(over));
     if (renameat(dirfd, name, dirfd, over) == 0)
         return 0;
     return errno == ENOENT ? -ENOENT : unlink_one(dirfd, name, number);
 }
 
-int dlr_alone_retire(int dirfd, int rank, uint64_t from, uint64_t to,
-                     struct dlr_err *err)
+int dlr_standalone_retire(int dirfd, int rank, uint64_t from, uint64_t to,
+                          struct dlr_err *err)
 {
-    const struct dlr_alone_which which = {.rank = rank, .from = from, .to = to};
+    const struct dlr_standalone_which which = {.rank = rank, .from = from, .to = to};
 
     return each(dirfd, &which, retire_one, "remove", err);
 }
 
-void dlr_alone_forget_over(int dirfd, int rank)
+void dlr_standalone_forget_over(int dirfd, int rank)
 {
     char name[NAME_MAX + 1];
 
-    dlr_alone_over_name(rank, name, sizeof(name));
+    dlr_standalone_over_name(rank, name, sizeof(name));
     unlinkat(dirfd, name, 0);
 }
 
@@ -443,7 +449,7 @@ static bool is_over_beyond(const char *name, int beyond)
 
     if (sscanf(name, ".r%9d-over", &rank) != 1 || rank < beyond)
         return false;
-    dlr_alone_over_name(rank, over, sizeof(over));
+    dlr_standalone_over_name(rank, over, sizeof(over));
     return dlr_streq(name, over);
 }
 
@@ -460,7 +466,8 @@ static int forget_beyond(int dirfd, int beyond, struct dlr_err *err)
     return 0;
 }
 
-int dlr_alone_prune(int dirfd, int rank, int beyond, unsigned keep, struct dlr_err *err)
+int dlr_standalone_prune(int dirfd, int rank, int beyond, unsigned keep,
+                         struct dlr_err *err)
 {
     DLR_AUTO_FREE struct aside *list = NULL;
     int n = scan_aside(dirfd, &list, err), of = -1;
@@ -481,7 +488,7 @@ int dlr_alone_prune(int dirfd, int rank, int beyond, unsigned keep, struct dlr_e
     return n < 0 ? n : 0;
 }
 
-int dlr_alone_sweep(int dirfd, int rank, struct dlr_err *err)
+int dlr_standalone_sweep(int dirfd, int rank, struct dlr_err *err)
 {
     DLR_AUTO_CLOSEDIR DIR *dir = open_again(dirfd, err);
     char half[32];

@@ -15,10 +15,10 @@
 struct search {
     struct dlr_ckpt *ck;
     int dirfd;
-    struct dlr_alone_found *found;
+    struct dlr_standalone_found *found;
 };
 
-static void doubt(struct dlr_alone_found *found, const struct dlr_err *err)
+static void doubt(struct dlr_standalone_found *found, const struct dlr_err *err)
 {
     if (found->why.code == 0)
         found->why = *err;
@@ -29,7 +29,7 @@ static int look(const struct search *s, uint64_t step, uint32_t *ret_world)
 {
     struct dlr_slot_info info;
     struct dlr_err err;
-    int rc = dlr_alone_map(s->dirfd, 0, step, NULL, &info, &err);
+    int rc = dlr_standalone_map(s->dirfd, 0, step, NULL, &info, &err);
 
     if (rc == 0)
         *ret_world = info.world;
@@ -47,13 +47,13 @@ static int check_file(void *arg, int rank, uint64_t step, uint32_t world,
                       const struct dlr_alive *alive)
 {
     const struct search *s = arg;
-    struct dlr_alone_head first = {0};
+    struct dlr_standalone_head first = {0};
     struct dlr_slot_info info;
     struct dlr_err err;
-    int rc = dlr_alone_check(s->dirfd, rank, step, alive, &info, &err);
+    int rc = dlr_standalone_check(s->dirfd, rank, step, alive, &info, &err);
 
     if (rc == 0)
-        rc = dlr_alone_head(s->dirfd, 0, step, &first);
+        rc = dlr_standalone_head(s->dirfd, 0, step, &first);
     if (rc == 0 && (info.world != world || info.key != first.line))
         rc = dlr_fail(&err, -EBADMSG,
                       "rank %d's file of step %" PRIu64
@@ -66,9 +66,10 @@ static int check_file(void *arg, int rank, uint64_t step, uint32_t world,
 
 static int set_aside(const struct search *s, int rank, uint64_t from)
 {
-    const struct dlr_alone_which which = {.rank = rank, .from = from, .to = UINT64_MAX};
+    const struct dlr_standalone_which which = {
+        .rank = rank, .from = from, .to = UINT64_MAX};
     struct dlr_err err;
-    int rc = dlr_alone_set_aside(s->dirfd, &which, &err);
+    int rc = dlr_standalone_set_aside(s->dirfd, &which, &err);
 
     if (rc < 0)
         dlr_warn("%s", err.text);
@@ -95,7 +96,7 @@ static int find_steps(struct search *s, uint64_t **ret_steps)
     struct dlr_err *err = &s->ck->err;
     DLR_AUTO_FREE uint64_t *all = NULL;
     DLR_AUTO_FREE uint64_t *steps = NULL; /* of a version that world ranks made */
-    int n = dlr_alone_complete(s->dirfd, 1, &all, err), out = 0, m = 0;
+    int n = dlr_standalone_complete(s->dirfd, 1, &all, err), out = 0, m = 0;
     uint32_t world = 0, made = 0;
 
     for (int i = 0; i < n; i++) {
@@ -103,7 +104,7 @@ static int find_steps(struct search *s, uint64_t **ret_steps)
             continue;
         if (made != world) {
             free(DLR_STEAL(steps));
-            m = dlr_alone_complete(s->dirfd, (int)made, &steps, err);
+            m = dlr_standalone_complete(s->dirfd, (int)made, &steps, err);
             if (m < 0)
                 return m;
             world = made;
@@ -136,8 +137,8 @@ static void choose_alone(struct search *s, const uint64_t *steps, unsigned n)
 /* Files that make no version: the first save of a start was cut short, or ranks do not share the directory. */
 static void say_incomplete(const struct search *s)
 {
-    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
-    int n = dlr_alone_scan(s->dirfd, &files, NULL);
+    DLR_AUTO_FREE struct dlr_standalone_file *files = NULL;
+    int n = dlr_standalone_scan(s->dirfd, &files, NULL);
 
     for (int i = 0; i < n; i++)
         if (files[i].rank == s->ck->conf.rank) {
@@ -181,19 +182,20 @@ static int tell(const struct search *s, unsigned n)
     return 0;
 }
 
-/* 1, 0: as dlr_agree_choose(); -ENOTSUP where ranks do not talk. */
+/* 1, 0: as dlr_agreement_choose(); -ENOTSUP where ranks do not talk. */
 static int agree(struct search *s, const uint64_t *steps, unsigned n)
 {
     const struct dlr_client_conf *conf = &s->ck->conf;
-    const struct dlr_agree with = {s->dirfd, conf->rank, conf->world, conf->agree_ms,
-                                   made_by,  check_file, settle,      s};
-    struct dlr_alone_found *found = s->found;
+    const struct dlr_agreement with = {s->dirfd,       conf->rank, conf->world,
+                                       conf->agree_ms, made_by,    check_file,
+                                       settle,         s};
+    struct dlr_standalone_found *found = s->found;
     struct dlr_err err;
     int rc;
 
     if (n == 0 || with.world == 1 || with.limit_ms == 0)
         return -ENOTSUP; /* with n == 0 nor will others find anything */
-    rc = dlr_agree_choose(&with, steps, n, &found->step, &found->world, &err);
+    rc = dlr_agreement_choose(&with, steps, n, &found->step, &found->world, &err);
     if (rc < 0)
         dlr_warn("reading the files of all ranks: %s", err.text);
     if (rc <= 0)
@@ -204,12 +206,12 @@ static int agree(struct search *s, const uint64_t *steps, unsigned n)
 /* All files of what was found are of one line: that of the first whose head can be read now. */
 static int find_line(const struct search *s)
 {
-    struct dlr_alone_found *found = s->found;
-    struct dlr_alone_head head;
+    struct dlr_standalone_found *found = s->found;
+    struct dlr_standalone_head head;
     int rc = -ENOENT;
 
     for (uint32_t rank = 0; rc < 0 && rank < found->world; rank++)
-        rc = dlr_alone_head(s->dirfd, (int)rank, found->step, &head);
+        rc = dlr_standalone_head(s->dirfd, (int)rank, found->step, &head);
     if (rc < 0)
         return dlr_fail(&s->ck->err, rc,
                         "no file of step %" PRIu64 " in '%s' can be read again: %s",
@@ -219,13 +221,14 @@ static int find_line(const struct search *s)
     return 0;
 }
 
-int dlr_alone_choose(struct dlr_ckpt *ck, int dirfd, struct dlr_alone_found *found)
+int dlr_standalone_choose(struct dlr_ckpt *ck, int dirfd,
+                          struct dlr_standalone_found *found)
 {
     struct search s = {ck, dirfd, found};
     DLR_AUTO_FREE uint64_t *steps = NULL;
     int n, rc;
 
-    *found = (struct dlr_alone_found){0};
+    *found = (struct dlr_standalone_found){0};
     n = find_steps(&s, &steps);
     if (n < 0)
         return n;
@@ -244,27 +247,27 @@ int dlr_alone_choose(struct dlr_ckpt *ck, int dirfd, struct dlr_alone_found *fou
     return rc;
 }
 
-int dlr_alone_open_rank(int dirfd, const struct dlr_alone_found *found, int rank,
-                        struct dlr_slot **ret, struct dlr_err *err)
+int dlr_standalone_open_rank(int dirfd, const struct dlr_standalone_found *found,
+                             int rank, struct dlr_slot **ret, struct dlr_err *err)
 {
     struct dlr_slot_info info;
 
-    return dlr_alone_map(dirfd, rank, found->step, ret, &info, err);
+    return dlr_standalone_map(dirfd, rank, found->step, ret, &info, err);
 }
 
 /* Rank 0 looks at the heads of all, the others at their own and rank 0's: each at all would be the square. */
 static bool same_heads(const struct search *s, uint64_t step)
 {
     const int rank = s->ck->conf.rank;
-    struct dlr_alone_head first, own;
+    struct dlr_standalone_head first, own;
 
     if (rank == 0)
-        return dlr_alone_same(s->dirfd, step, &first);
-    if (dlr_alone_head(s->dirfd, 0, step, &first) < 0)
+        return dlr_standalone_same(s->dirfd, step, &first);
+    if (dlr_standalone_head(s->dirfd, 0, step, &first) < 0)
         return false;
     return (uint32_t)rank >= first.world ||
-           (dlr_alone_head(s->dirfd, rank, step, &own) == 0 && own.line == first.line &&
-            own.world == first.world);
+           (dlr_standalone_head(s->dirfd, rank, step, &own) == 0 &&
+            own.line == first.line && own.world == first.world);
 }
 
 /* Whether the files of a version, which are all there, belong together. Those that do not are remembered: restore
@@ -284,10 +287,10 @@ static bool belongs(const struct search *s, uint64_t step)
     return false;
 }
 
-int dlr_alone_versions(struct dlr_ckpt *ck, int dirfd, struct dlr_ckpt_version *ret,
-                       unsigned max)
+int dlr_standalone_versions(struct dlr_ckpt *ck, int dirfd,
+                            struct dlr_ckpt_version *ret, unsigned max)
 {
-    struct dlr_alone_found found = {0};
+    struct dlr_standalone_found found = {0};
     struct search s = {ck, dirfd, &found};
     DLR_AUTO_FREE uint64_t *steps = NULL;
     int n = find_steps(&s, &steps);
@@ -299,7 +302,7 @@ int dlr_alone_versions(struct dlr_ckpt *ck, int dirfd, struct dlr_ckpt_version *
 
         if (look(&s, steps[i], &world) < 0 || !belongs(&s, steps[i]))
             continue;
-        if (dlr_alone_map(dirfd, ck->conf.rank, steps[i], NULL, &own, NULL) < 0 ||
+        if (dlr_standalone_map(dirfd, ck->conf.rank, steps[i], NULL, &own, NULL) < 0 ||
             own.world != world)
             own.data_bytes = 0;
         ret[out++] = (struct dlr_ckpt_version){0, steps[i], own.data_bytes, world};

@@ -9,8 +9,8 @@
 #include "ckpt/client/client.h"
 #include "ckpt/slot/meta.h"
 
-/* Filled by dlr_alone_choose(). */
-struct dlr_alone_found {
+/* Filled by dlr_standalone_choose(). */
+struct dlr_standalone_found {
     bool chosen;    /* what restore takes: */
     uint32_t world; /* made it; 0: there is nothing */
     uint64_t step;  /* its, */
@@ -21,18 +21,19 @@ struct dlr_alone_found {
 };
 
 /* The versions whose heads are right, newest first. -EBADMSG: files are there, and none has such a head. */
-int dlr_alone_versions(struct dlr_ckpt *ck, int dirfd, struct dlr_ckpt_version *ret,
-                       unsigned max);
+int dlr_standalone_versions(struct dlr_ckpt *ck, int dirfd,
+                            struct dlr_ckpt_version *ret, unsigned max);
 
 /* The newest version that all its ranks have whole, for good: what restore takes is what
  * dlr_ckpt_regions() has told. What is newer is set aside. -EBADMSG with the first file that is not whole: there
  * are versions, none of them is, and nobody has said DLROVER_CKPT_FRESH; they stay as they are. Blocking: reads
  * files and waits for the other ranks.
  */
-int dlr_alone_choose(struct dlr_ckpt *ck, int dirfd, struct dlr_alone_found *found);
+int dlr_standalone_choose(struct dlr_ckpt *ck, int dirfd,
+                          struct dlr_standalone_found *found);
 
 /* Maps the file of a rank of that version. */
-int dlr_alone_open_rank(int dirfd, const struct dlr_alone_found *found, int rank,
-                        struct dlr_slot **ret, struct dlr_err *err);
+int dlr_standalone_open_rank(int dirfd, const struct dlr_standalone_found *found,
+                             int rank, struct dlr_slot **ret, struct dlr_err *err);
 
 #endif

@@ -28,21 +28,21 @@ static int64_t number(const char *name)
     return text && dlr_parse_uint(text, UINT32_MAX, &value) == 0 ? (int64_t)value : -1;
 }
 
-void dlr_alone_start_get(int world, struct dlr_alone_start *ret)
+void dlr_standalone_start_get(int world, struct dlr_standalone_start *ret)
 {
     const char *space = getenv("PMIX_NAMESPACE");
     char program[DLR_META_PROGRAM_MAX];
 
-    *ret = (struct dlr_alone_start){.job = number("SLURM_JOB_ID"),
-                                    .step = -1,
-                                    .port = number("MASTER_PORT"),
-                                    .world = (uint32_t)world};
+    *ret = (struct dlr_standalone_start){.job = number("SLURM_JOB_ID"),
+                                         .step = -1,
+                                         .port = number("MASTER_PORT"),
+                                         .world = (uint32_t)world};
     /* Several sruns or mpiruns may start the nodes of one program. */
     if (number("SLURM_STEP_NUM_TASKS") == world)
         ret->step = number("SLURM_STEP_ID");
     if (space && number("OMPI_COMM_WORLD_SIZE") == world)
         ret->space = dlr_slot_key(space);
-    dlr_alone_program(program);
+    dlr_standalone_program(program);
     if (*program)
         ret->program = dlr_slot_key(program);
 }
@@ -52,8 +52,8 @@ static bool both(int64_t a, int64_t b)
     return a >= 0 && b >= 0;
 }
 
-bool dlr_alone_start_differs(const struct dlr_alone_start *a,
-                             const struct dlr_alone_start *b)
+bool dlr_standalone_start_differs(const struct dlr_standalone_start *a,
+                                  const struct dlr_standalone_start *b)
 {
     if (a->world != b->world || (both(a->job, b->job) && a->job != b->job) ||
         (both(a->port, b->port) && a->port != b->port))
@@ -68,22 +68,22 @@ bool dlr_alone_start_differs(const struct dlr_alone_start *a,
     return a->program && b->program && a->program != b->program;
 }
 
-void dlr_alone_start_text(const struct dlr_alone_start *start,
-                          char buf[DLR_ALONE_START_MAX])
+void dlr_standalone_start_text(const struct dlr_standalone_start *start,
+                               char buf[DLR_STANDALONE_START_MAX])
 {
-    dlr_format(buf, DLR_ALONE_START_MAX, TEXT_OUT, start->job, start->step, start->port,
-               start->space, start->program, start->world);
+    dlr_format(buf, DLR_STANDALONE_START_MAX, TEXT_OUT, start->job, start->step,
+               start->port, start->space, start->program, start->world);
 }
 
-int dlr_alone_start_parse(const char *text, struct dlr_alone_start *ret)
+int dlr_standalone_start_parse(const char *text, struct dlr_standalone_start *ret)
 {
-    char again[DLR_ALONE_START_MAX];
-    struct dlr_alone_start s;
+    char again[DLR_STANDALONE_START_MAX];
+    struct dlr_standalone_start s;
 
     if (sscanf(text, TEXT_IN, &s.job, &s.step, &s.port, &s.space, &s.program,
                &s.world) != 6)
         return -EBADMSG;
-    dlr_alone_start_text(&s, again);
+    dlr_standalone_start_text(&s, again);
     if (!dlr_streq(again, text))
         return -EBADMSG;
     *ret = s;
@@ -122,19 +122,19 @@ static const char *script_of(const char *word, const char *end)
     return first;
 }
 
-void dlr_alone_program_of(const char *words, size_t bytes,
-                          char ret[DLR_META_PROGRAM_MAX])
+void dlr_standalone_program_of(const char *words, size_t bytes,
+                               char ret[DLR_META_PROGRAM_MAX])
 {
     const char *name = bytes > 0 && !words[bytes - 1] ? file_of(words) : "";
 
     if (dlr_after(name, "python"))
         name = file_of(script_of(words + strlen(words) + 1, words + bytes));
-    if (!dlr_alone_is_plain(name))
+    if (!dlr_standalone_is_plain(name))
         name = "";
     snprintf(ret, DLR_META_PROGRAM_MAX, "%.*s", DLR_META_PROGRAM_MAX - 1, name);
 }
 
-void dlr_alone_program(char ret[DLR_META_PROGRAM_MAX])
+void dlr_standalone_program(char ret[DLR_META_PROGRAM_MAX])
 {
     DLR_AUTO_CLOSE int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     char words[4096];
@@ -143,5 +143,5 @@ void dlr_alone_program(char ret[DLR_META_PROGRAM_MAX])
     if (n < 0)
         n = 0;
     words[n] = '\0'; /* where they are longer */
-    dlr_alone_program_of(words, (size_t)n + 1, ret);
+    dlr_standalone_program_of(words, (size_t)n + 1, ret);
 }

@@ -81,7 +81,7 @@ static int keep(int fd, struct dlr_err *err)
     return 0;
 }
 
-void dlr_alone_unlock(int fd)
+void dlr_standalone_unlock(int fd)
 {
     struct held **at = &held, *last = NULL;
 
@@ -99,7 +99,7 @@ void dlr_alone_unlock(int fd)
     free(last);
 }
 
-void dlr_alone_lock_use(int fd, const void *handle)
+void dlr_standalone_lock_use(int fd, const void *handle)
 {
     pthread_mutex_lock(&held_lock);
     for (struct held *h = held; h; h = h->next)
@@ -108,7 +108,7 @@ void dlr_alone_lock_use(int fd, const void *handle)
     pthread_mutex_unlock(&held_lock);
 }
 
-bool dlr_alone_lock_is_used_by(int fd, const void *handle)
+bool dlr_standalone_lock_is_used_by(int fd, const void *handle)
 {
     bool is = true;
 
@@ -219,17 +219,17 @@ static int lock_own(int dirfd, int rank, int64_t until, int *ret_fd,
 /* What the last one that had the lock of rank has said of its start, and whether it has the lock now; false: it has
  * given it back, or is this process.
  */
-static bool read_start(int dirfd, int rank, struct dlr_alone_start *ret,
+static bool read_start(int dirfd, int rank, struct dlr_standalone_start *ret,
                        bool *ret_locked)
 {
-    char name[LOCK_ROOM], text[DLR_ALONE_START_MAX] = "";
+    char name[LOCK_ROOM], text[DLR_STANDALONE_START_MAX] = "";
     DLR_AUTO_CLOSE int fd = -1;
     int mine;
 
     dlr_format(name, sizeof(name), ".lock-%d", rank);
     mine = share(dirfd, name); /* never opened twice */
     if (mine >= 0) {
-        dlr_alone_unlock(mine);
+        dlr_standalone_unlock(mine);
         return false;
     }
     fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -237,21 +237,21 @@ static bool read_start(int dirfd, int rank, struct dlr_alone_start *ret,
         return false;
     *ret_locked = is_locked(fd);
     return pread(fd, text, sizeof(text) - 1, START_AT) > 0 &&
-           dlr_alone_start_parse(text, ret) == 0;
+           dlr_standalone_start_parse(text, ret) == 0;
 }
 
 /* Whether rank of a start that is known to be another one than own saves there now. */
-static bool is_anothers(int dirfd, int rank, const struct dlr_alone_start *own)
+static bool is_anothers(int dirfd, int rank, const struct dlr_standalone_start *own)
 {
-    struct dlr_alone_start its;
+    struct dlr_standalone_start its;
     bool locked;
 
     return read_start(dirfd, rank, &its, &locked) && locked &&
-           dlr_alone_start_differs(own, &its);
+           dlr_standalone_start_differs(own, &its);
 }
 
 /* Rank 0 looks at all, the others at rank 0: no version is without its file. -1: there is none. */
-static int find_another(int dirfd, int rank, const struct dlr_alone_start *own)
+static int find_another(int dirfd, int rank, const struct dlr_standalone_start *own)
 {
     DLR_AUTO_CLOSE int fd = -1;
     DLR_AUTO_CLOSEDIR DIR *dir = NULL;
@@ -277,12 +277,12 @@ static int find_another(int dirfd, int rank, const struct dlr_alone_start *own)
 static int meet(int dirfd, int rank, int world, int fd, int64_t until,
                 struct dlr_err *err)
 {
-    struct dlr_alone_start own;
-    char text[DLR_ALONE_START_MAX];
+    struct dlr_standalone_start own;
+    char text[DLR_STANDALONE_START_MAX];
     int other;
 
-    dlr_alone_start_get(world, &own);
-    dlr_alone_start_text(&own, text);
+    dlr_standalone_start_get(world, &own);
+    dlr_standalone_start_text(&own, text);
     if (pwrite(fd, text, strlen(text), START_AT) < 0 || fsync(fd) < 0)
         return dlr_fail(err, -errno, "cannot write to '.lock-%d': %m", rank);
     while ((other = find_another(dirfd, rank, &own)) >= 0) {
@@ -296,8 +296,8 @@ static int meet(int dirfd, int rank, int world, int fd, int64_t until,
     return 0;
 }
 
-int dlr_alone_lock(int dirfd, int rank, int world, unsigned limit_ms, int *ret_fd,
-                   struct dlr_err *err)
+int dlr_standalone_lock(int dirfd, int rank, int world, unsigned limit_ms, int *ret_fd,
+                        struct dlr_err *err)
 {
     const int64_t until = dlr_now_ms() + limit_ms;
     char name[LOCK_ROOM];
@@ -310,7 +310,7 @@ int dlr_alone_lock(int dirfd, int rank, int world, unsigned limit_ms, int *ret_f
         if (rc == 0 && fd >= 0)
             rc = meet(dirfd, rank, world, fd, until, err);
         if (rc < 0) {
-            dlr_alone_unlock(fd);
+            dlr_standalone_unlock(fd);
             return rc;
         }
     }
@@ -318,15 +318,15 @@ int dlr_alone_lock(int dirfd, int rank, int world, unsigned limit_ms, int *ret_f
     return 0;
 }
 
-bool dlr_alone_was_killed(int dirfd, int rank)
+bool dlr_standalone_was_killed(int dirfd, int rank)
 {
-    struct dlr_alone_start its;
+    struct dlr_standalone_start its;
     bool locked;
 
     return read_start(dirfd, rank, &its, &locked) && !locked;
 }
 
-void dlr_alone_line_say(int fd, uint64_t step, uint64_t line)
+void dlr_standalone_line_say(int fd, uint64_t step, uint64_t line)
 {
     char text[WORD_MAX];
 
@@ -335,7 +335,8 @@ void dlr_alone_line_say(int fd, uint64_t step, uint64_t line)
         dlr_debug("cannot say which line goes on: %m");
 }
 
-bool dlr_alone_line_said(int dirfd, int rank, uint64_t *ret_step, uint64_t *ret_line)
+bool dlr_standalone_line_said(int dirfd, int rank, uint64_t *ret_step,
+                              uint64_t *ret_line)
 {
     DLR_AUTO_CLOSE int fd = -1;
     char name[LOCK_ROOM], text[WORD_MAX] = "", again[WORD_MAX];
@@ -350,7 +351,7 @@ bool dlr_alone_line_said(int dirfd, int rank, uint64_t *ret_step, uint64_t *ret_
         return false;
     if (pread(own < 0 ? fd : own, text, sizeof(text) - 1, 0) < 0)
         text[0] = '\0';
-    dlr_alone_unlock(own);
+    dlr_standalone_unlock(own);
     if (sscanf(text, WORD_IN, &step, &line) != 2)
         return false;
     dlr_format(again, sizeof(again), WORD_OUT, step, line);
@@ -361,14 +362,14 @@ bool dlr_alone_line_said(int dirfd, int rank, uint64_t *ret_step, uint64_t *ret_
     return true;
 }
 
-int dlr_alone_line_new(uint64_t *ret, struct dlr_err *err)
+int dlr_standalone_line_new(uint64_t *ret, struct dlr_err *err)
 {
     if (getrandom(ret, sizeof(*ret), 0) != sizeof(*ret))
         return dlr_fail(err, -EIO, "no random number is to be had");
     return 0;
 }
 
-uint64_t dlr_alone_line_after(uint64_t line, uint64_t step)
+uint64_t dlr_standalone_line_after(uint64_t line, uint64_t step)
 {
     char text[TEXT_MAX];
 

@@ -16,11 +16,12 @@
 
 int dlr_standalone_take_directory(struct dlr_ckpt *ck)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
     unsigned limit_ms = ck->conf.agree_ms < LOCK_MS ? ck->conf.agree_ms : LOCK_MS;
-    int rc = al->locked ? 0
-                        : dlr_alone_lock(al->own.dirfd, ck->conf.rank, ck->conf.world,
-                                         limit_ms, &al->lock_fd, &ck->err);
+    int rc = al->locked
+                 ? 0
+                 : dlr_standalone_lock(al->own.dirfd, ck->conf.rank, ck->conf.world,
+                                       limit_ms, &al->lock_fd, &ck->err);
 
     al->locked = rc == 0;
     al->own.locked = al->lock_fd >= 0;
@@ -29,17 +30,17 @@ int dlr_standalone_take_directory(struct dlr_ckpt *ck)
 
 int dlr_standalone_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max)
 {
-    const struct alone *al = ck->mode;
+    const struct standalone *al = ck->mode;
 
-    return dlr_alone_versions(ck, al->own.dirfd, ret, max);
+    return dlr_standalone_versions(ck, al->own.dirfd, ret, max);
 }
 
 static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_err *err)
 {
     struct dlr_ckpt *ck = arg;
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
 
-    return dlr_alone_open_rank(al->own.dirfd, &al->found, rank, ret, err);
+    return dlr_standalone_open_rank(al->own.dirfd, &al->found, rank, ret, err);
 }
 
 int dlr_standalone_peek(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret)
@@ -69,15 +70,15 @@ static int load_step(struct dlr_ckpt *ck, uint32_t world)
 
 int dlr_standalone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
     int rc = al->found.chosen ? 0 : dlr_standalone_take_directory(ck);
 
     if (rc == 0 && !al->found.chosen) {
         if (al->behind && /* its thread looks at what was found */
-            dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
+            dlr_write_behind_wait(al->behind, DLR_WRITE_BEHIND_FLUSH_MS) < 0)
             return dlr_fail(&ck->err, -ETIMEDOUT, "a file is still being written");
-        dlr_stride_forget(&al->stride);
-        rc = dlr_alone_choose(ck, al->own.dirfd, &al->found);
+        dlr_save_interval_forget(&al->save_interval);
+        rc = dlr_standalone_choose(ck, al->own.dirfd, &al->found);
         al->own.words = ck->conf.rank == 0;
     }
     *ret_world = al->found.world;
@@ -85,18 +86,18 @@ int dlr_standalone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
 }
 
 /* From what was found. Rank 0 may be the only one that restores, and give the others what it has. */
-static void go_on_from_found(struct alone *al)
+static void go_on_from_found(struct standalone *al)
 {
-    const struct dlr_alone_found *found = &al->found;
+    const struct dlr_standalone_found *found = &al->found;
 
-    dlr_alone_go_on(&al->own, found->step, found->line, found->program);
+    dlr_standalone_lineage_go_on(&al->own, found->step, found->line, found->program);
     if (al->own.rank == 0 && al->own.world > 1)
-        dlr_alone_line_say(al->lock_fd, al->own.from, al->own.line);
+        dlr_standalone_line_say(al->lock_fd, al->own.from, al->own.line);
 }
 
 int dlr_standalone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
     uint32_t world = 0;
     int rc = dlr_standalone_offer(ck, &world);
     int64_t began = dlr_now_ns();
@@ -115,19 +116,19 @@ int dlr_standalone_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 
 int dlr_standalone_go_on(struct dlr_ckpt *ck, uint64_t step)
 {
-    struct alone *al = ck->mode;
-    struct dlr_alone_head head;
+    struct standalone *al = ck->mode;
+    struct dlr_standalone_head head;
     int rc = dlr_standalone_take_directory(ck);
 
     if (rc < 0)
         return rc;
-    rc = dlr_alone_head(al->own.dirfd, 0, step, &head);
+    rc = dlr_standalone_head(al->own.dirfd, 0, step, &head);
     if (rc < 0)
         return dlr_fail(&ck->err, rc,
                         "no version of step %" PRIu64
                         " in '%s' to go on from: rank 0's file: %s",
                         step, ck->conf.dir, strerror(-rc));
-    al->found = (struct dlr_alone_found){
+    al->found = (struct dlr_standalone_found){
         .chosen = true, .world = head.world, .step = step, .line = head.line};
     memcpy(al->found.program, head.program, sizeof(al->found.program));
     go_on_from_found(al);

@@ -19,8 +19,8 @@
 #define LEAD 4 /* strides from rank 0's word to the step from which it holds */
 #define LOOK_MS 5000
 
-void dlr_stride_init(struct dlr_stride *s, unsigned given, unsigned budget_ppm,
-                     int dirfd, int rank, int world)
+void dlr_save_interval_init(struct dlr_save_interval *s, unsigned given,
+                            unsigned budget_ppm, int dirfd, int rank, int world)
 {
     memset(s, 0, sizeof(*s));
     s->given = given;
@@ -31,18 +31,18 @@ void dlr_stride_init(struct dlr_stride *s, unsigned given, unsigned budget_ppm,
     s->every = given ? given : 1;
 }
 
-void dlr_stride_forget(const struct dlr_stride *s)
+void dlr_save_interval_forget(const struct dlr_save_interval *s)
 {
     if (s->leads)
         unlinkat(s->dirfd, NAME, 0);
 }
 
-static unsigned every_at(const struct dlr_stride *s, uint64_t step)
+static unsigned every_at(const struct dlr_save_interval *s, uint64_t step)
 {
     return s->next && step >= s->next_from ? s->next : s->every;
 }
 
-bool dlr_stride_due(const struct dlr_stride *s, uint64_t step)
+bool dlr_save_interval_due(const struct dlr_save_interval *s, uint64_t step)
 {
     unsigned every = every_at(s, step);
 
@@ -54,7 +54,7 @@ bool dlr_stride_due(const struct dlr_stride *s, uint64_t step)
 /* Ranks wait for each other in most programs, so that what another rank's save takes is seen in how much
  * longer than others the step of a save is.
  */
-static double cost_ms(const struct dlr_stride *s)
+static double cost_ms(const struct dlr_save_interval *s)
 {
     return s->longer_ms.value > s->blocked_ms.value ? s->longer_ms.value
                                                     : s->blocked_ms.value;
@@ -62,7 +62,7 @@ static double cost_ms(const struct dlr_stride *s)
 
 /* --- the file ------------------------------------------------------------------------- */
 
-static int publish(struct dlr_stride *s, uint64_t from, unsigned every)
+static int publish(struct dlr_save_interval *s, uint64_t from, unsigned every)
 {
     char text[TEXT_MAX];
     struct iovec part = {text, 0};
@@ -87,7 +87,7 @@ static int publish(struct dlr_stride *s, uint64_t from, unsigned every)
     return 0;
 }
 
-static bool is_time(struct dlr_stride *s, int64_t now_ns)
+static bool is_time(struct dlr_save_interval *s, int64_t now_ns)
 {
     if (now_ns - s->looked_ns < LOOK_MS * INT64_C(1000000))
         return false;
@@ -96,7 +96,7 @@ static bool is_time(struct dlr_stride *s, int64_t now_ns)
 }
 
 /* What follows the head is for people. */
-bool dlr_stride_parse(const char *text, uint64_t *ret_from, unsigned *ret_every)
+bool dlr_save_interval_parse(const char *text, uint64_t *ret_from, unsigned *ret_every)
 {
     char again[TEXT_MAX];
     uint64_t from;
@@ -105,7 +105,7 @@ bool dlr_stride_parse(const char *text, uint64_t *ret_from, unsigned *ret_every)
     if (sscanf(text, HEAD_IN, &from, &every) != 2)
         return false;
     snprintf(again, sizeof(again), HEAD_OUT, from, every);
-    if (!dlr_after(text, again) || every == 0 || every > DLR_STRIDE_MAX ||
+    if (!dlr_after(text, again) || every == 0 || every > DLR_SAVE_INTERVAL_MAX ||
         (every & (every - 1)) != 0)
         return false;
     *ret_from = from;
@@ -113,7 +113,7 @@ bool dlr_stride_parse(const char *text, uint64_t *ret_from, unsigned *ret_every)
     return true;
 }
 
-static void follow(struct dlr_stride *s, uint64_t step)
+static void follow(struct dlr_save_interval *s, uint64_t step)
 {
     DLR_AUTO_FREE char *text = NULL;
     uint64_t from;
@@ -121,7 +121,7 @@ static void follow(struct dlr_stride *s, uint64_t step)
     struct dlr_err quiet;
 
     if (dlr_file_load_own(s->dirfd, NAME, TEXT_MAX, &text, NULL, &quiet) < 0 ||
-        !dlr_stride_parse(text, &from, &every) ||
+        !dlr_save_interval_parse(text, &from, &every) ||
         every == (s->next ? s->next : s->every))
         return;
     s->next = every;
@@ -134,7 +134,7 @@ static unsigned power_above(unsigned n)
 {
     unsigned power = 1;
 
-    while (power < n && power < DLR_STRIDE_MAX)
+    while (power < n && power < DLR_SAVE_INTERVAL_MAX)
         power *= 2;
     return power;
 }
@@ -142,19 +142,19 @@ static unsigned power_above(unsigned n)
 /* Saves closer than a file is written would wait for each other. Where one takes steps, as many are left beside none:
  * the disk is not always busy, and what a file does to a step is seen.
  */
-static unsigned behind(const struct dlr_stride *s)
+static unsigned behind(const struct dlr_save_interval *s)
 {
     double steps = s->step_ms.value > 0 ? s->write_ms / s->step_ms.value : 0;
 
     if (steps > 1)
         steps *= 2;
 
-    return steps < DLR_STRIDE_MAX ? (unsigned)steps + (steps > (unsigned)steps)
-                                  : DLR_STRIDE_MAX;
+    return steps < DLR_SAVE_INTERVAL_MAX ? (unsigned)steps + (steps > (unsigned)steps)
+                                         : DLR_SAVE_INTERVAL_MAX;
 }
 
 /* Of several ranks each second step at most is saved: one without a save is there to compare with. */
-static unsigned wanted(const struct dlr_stride *s)
+static unsigned wanted(const struct dlr_save_interval *s)
 {
     const struct dlr_cadence in = {s->budget_ppm, s->step_ms.value, cost_ms(s),
                                    s->blocked_ms.n};
@@ -165,7 +165,8 @@ static unsigned wanted(const struct dlr_stride *s)
 }
 
 /* From lead steps on, when all have looked. */
-static void order(struct dlr_stride *s, uint64_t step, uint64_t lead, unsigned every)
+static void order(struct dlr_save_interval *s, uint64_t step, uint64_t lead,
+                  unsigned every)
 {
     if (publish(s, step + lead, every) < 0)
         return;
@@ -176,7 +177,7 @@ static void order(struct dlr_stride *s, uint64_t step, uint64_t lead, unsigned e
 /* Longer as soon as the budget wants it, shorter when it would be so by far. The first choice is said in
  * any case: others may have read what an earlier start left.
  */
-static void choose(struct dlr_stride *s, uint64_t step, uint64_t lead)
+static void choose(struct dlr_save_interval *s, uint64_t step, uint64_t lead)
 {
     unsigned want = wanted(s);
 
@@ -186,7 +187,7 @@ static void choose(struct dlr_stride *s, uint64_t step, uint64_t lead)
     order(s, step, lead, want);
 }
 
-static void learn_save(struct dlr_stride *s, uint64_t saves, uint64_t steps,
+static void learn_save(struct dlr_save_interval *s, uint64_t saves, uint64_t steps,
                        int64_t took_ns, int64_t held_ns)
 {
     double took_ms = (double)took_ns / 1e6, held_ms = (double)held_ns / 1e6;
@@ -208,7 +209,7 @@ static void learn_save(struct dlr_stride *s, uint64_t saves, uint64_t steps,
 }
 
 /* Steps that have become longer must not wait for a save that is so many of them away. */
-static void learn_slower(struct dlr_stride *s, uint64_t step)
+static void learn_slower(struct dlr_save_interval *s, uint64_t step)
 {
     double now_ms = (double)s->free_ns / 1e6 / (double)s->steps;
     double lead = 2 * LOOK_MS / now_ms + 2;
@@ -228,17 +229,17 @@ static void learn_slower(struct dlr_stride *s, uint64_t step)
 }
 
 /* The save's file is written, or the next save has begun. */
-static void close_save(struct dlr_stride *s, uint64_t step)
+static void close_save(struct dlr_save_interval *s, uint64_t step)
 {
-    const struct dlr_stride_open o = s->open;
+    const struct dlr_save_interval_open o = s->open;
 
-    s->open = (struct dlr_stride_open){0};
+    s->open = (struct dlr_save_interval_open){0};
     learn_save(s, o.saves, o.steps, o.took_ns, (int64_t)o.held_ns);
     choose(s, step, (uint64_t)LEAD * s->every);
 }
 
-static void learn(struct dlr_stride *s, uint64_t step, int64_t now_ns,
-                  const struct dlr_stride_cost *cost)
+static void learn(struct dlr_save_interval *s, uint64_t step, int64_t now_ns,
+                  const struct dlr_save_interval_cost *cost)
 {
     int64_t waited_ns = (int64_t)(cost->waited_ns - s->waited_ns);
     int64_t took_ns = now_ns - s->at_ns - waited_ns;
@@ -262,10 +263,10 @@ static void learn(struct dlr_stride *s, uint64_t step, int64_t now_ns,
 
 /* -------------------------------------------------------------------------------------- */
 
-void dlr_stride_begin(struct dlr_stride *s, uint64_t step, int64_t now_ns,
-                      const struct dlr_stride_cost *cost)
+void dlr_save_interval_begin(struct dlr_save_interval *s, uint64_t step, int64_t now_ns,
+                             const struct dlr_save_interval_cost *cost)
 {
-    bool due = dlr_stride_due(s, step);
+    bool due = dlr_save_interval_due(s, step);
 
     if (!s->given) {
         if (s->next && step >= s->next_from) {

@@ -18,9 +18,9 @@
 
 #include "ckpt/commit/cadence.h"
 
-#define DLR_STRIDE_MAX (1u << 20)
+#define DLR_SAVE_INTERVAL_MAX (1u << 20)
 
-struct dlr_stride {
+struct dlr_save_interval {
     unsigned given; /* each so many-th step, 0: what is learned */
     unsigned budget_ppm;
     int dirfd;
@@ -35,7 +35,7 @@ struct dlr_stride {
     /* of rank 0: since the last look */
     uint64_t saves, blocked_ns, waited_ns, steps;
     int64_t at_ns, free_ns;
-    struct dlr_stride_open {
+    struct dlr_save_interval_open {
         uint64_t saves, steps, held_ns;
         int64_t took_ns;
     } open; /* a save whose file is still being written */
@@ -47,17 +47,17 @@ struct dlr_stride {
 };
 
 /* given 0: learned. dirfd stays the caller's. */
-void dlr_stride_init(struct dlr_stride *s, unsigned given, unsigned budget_ppm,
-                     int dirfd, int rank, int world);
+void dlr_save_interval_init(struct dlr_save_interval *s, unsigned given,
+                            unsigned budget_ppm, int dirfd, int rank, int world);
 
 /* What an earlier start has left must not be taken for this one's: rank 0, before it begins. */
-void dlr_stride_forget(const struct dlr_stride *s);
+void dlr_save_interval_forget(const struct dlr_save_interval *s);
 
 /* Whether step, which is after all that began, is saved. The first is when it is a multiple. */
-bool dlr_stride_due(const struct dlr_stride *s, uint64_t step);
+bool dlr_save_interval_due(const struct dlr_save_interval *s, uint64_t step);
 
 /* What saving has cost this rank so far. */
-struct dlr_stride_cost {
+struct dlr_save_interval_cost {
     uint64_t saves, blocked_ns;
     uint64_t
         waited_ns; /* of it, for a file before: a longer stride ends that, so it counts for no save */
@@ -65,13 +65,13 @@ struct dlr_stride_cost {
     int64_t write_ns; /* and the last one took so long; 0: there was none */
 };
 
-/* step begins at now_ns, after what dlr_stride_due() has said of it: what is learned or read counts for
+/* step begins at now_ns, after what dlr_save_interval_due() has said of it: what is learned or read counts for
  * later steps. Blocking, for the file.
  */
-void dlr_stride_begin(struct dlr_stride *s, uint64_t step, int64_t now_ns,
-                      const struct dlr_stride_cost *cost);
+void dlr_save_interval_begin(struct dlr_save_interval *s, uint64_t step, int64_t now_ns,
+                             const struct dlr_save_interval_cost *cost);
 
-/* The file's text, rank 0's word. False for any other text, and nothing is set. Foreign bytes: fuzz target stride. */
-bool dlr_stride_parse(const char *text, uint64_t *ret_from, unsigned *ret_every);
+/* The file's text, rank 0's word. False for any other text, and nothing is set. Foreign bytes: fuzz target save_interval. */
+bool dlr_save_interval_parse(const char *text, uint64_t *ret_from, unsigned *ret_every);
 
 #endif

@@ -25,7 +25,7 @@
 
 static int alone_open(struct dlr_ckpt *ck)
 {
-    struct alone *al = calloc(1, sizeof(*al));
+    struct standalone *al = calloc(1, sizeof(*al));
     int rc = al ? dlr_mkdirs(ck->conf.dir, 0700, &ck->err)
                 : dlr_fail(&ck->err, -ENOMEM, "no memory");
 
@@ -34,7 +34,7 @@ static int alone_open(struct dlr_ckpt *ck)
         return rc;
     }
     al->lock_fd = -1;
-    dlr_alone_program(al->own.program);
+    dlr_standalone_program(al->own.program);
     al->own.rank = ck->conf.rank;
     al->own.world = ck->conf.world;
     al->own.since_ns = al->own.opened_ns = (uint64_t)dlr_wall_ns();
@@ -54,8 +54,9 @@ static int alone_open(struct dlr_ckpt *ck)
     atomic_store(&ck->page->begun_step, DLR_PAGE_NEVER);
     atomic_store(&ck->page->committed_step, DLR_PAGE_NEVER);
     ck->key = dlr_slot_key("alone");
-    dlr_stride_init(&al->stride, ck->conf.every == DLR_COUNT_AUTO ? 0 : ck->conf.every,
-                    ck->conf.budget, al->own.dirfd, ck->conf.rank, ck->conf.world);
+    dlr_save_interval_init(
+        &al->save_interval, ck->conf.every == DLR_COUNT_AUTO ? 0 : ck->conf.every,
+        ck->conf.budget, al->own.dirfd, ck->conf.rank, ck->conf.world);
     ck->mode = al;
     return 0;
 }
@@ -63,19 +64,20 @@ static int alone_open(struct dlr_ckpt *ck)
 /* Nothing of the program's is read for it any more: it is summed up and put, in milliseconds. */
 static void await_put(struct dlr_ckpt *ck)
 {
-    bool reads =
-        ck->saver && (ck->host_waits || ck->dev) && dlr_saver_reading(ck->saver);
+    bool reads = ck->snapshot_thread && (ck->host_waits || ck->dev) &&
+                 dlr_snapshot_thread_reading(ck->snapshot_thread);
 
-    if (ck->saver && !reads && dlr_saver_busy(ck->saver))
-        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
+    if (ck->snapshot_thread && !reads && dlr_snapshot_thread_busy(ck->snapshot_thread))
+        dlr_snapshot_thread_wait(ck->snapshot_thread, ck->conf.fence_ms,
+                                 DLR_SNAPSHOT_WHOLE);
 }
 
 /* A version is there when every rank's file is: without ours it is not. */
 static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 {
-    struct alone *al = ck->mode;
-    const struct dlr_alone_which which =
-        dlr_alone_own_files(&al->own, step, UINT64_MAX);
+    struct standalone *al = ck->mode;
+    const struct dlr_standalone_which which =
+        dlr_standalone_own_files(&al->own, step, UINT64_MAX);
     int rc = dlr_standalone_take_directory(ck);
 
     if (rc < 0)
@@ -83,11 +85,11 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
     al->found.chosen = false;
     atomic_store(&al->last_bad, step);
     await_put(ck); /* what a copy ends in after this knows of it */
-    if (al->behind && dlr_behind_strike(al->behind, step) &&
-        dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
+    if (al->behind && dlr_write_behind_reject(al->behind, step) &&
+        dlr_write_behind_wait(al->behind, DLR_WRITE_BEHIND_FLUSH_MS) < 0)
         return dlr_fail(&ck->err, -ETIMEDOUT, "step %" PRIu64 " is still being written",
                         step);
-    return dlr_alone_set_aside(al->own.dirfd, &which, &ck->err);
+    return dlr_standalone_set_aside(al->own.dirfd, &which, &ck->err);
 }
 
 /* --- in the helper thread ---------------------------------------------------------- */
@@ -95,24 +97,24 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 static int write_file(struct dlr_ckpt *ck, struct dlr_slot *slot, uint64_t step,
                       struct dlr_err *err)
 {
-    struct alone *al = ck->mode;
-    struct dlr_saved_how how = {0}; /* it was summed just now */
-    struct dlr_saved_part part = {.slot = slot};
+    struct standalone *al = ck->mode;
+    struct dlr_slot_file_how how = {0}; /* it was summed just now */
+    struct dlr_slot_file_part part = {.slot = slot};
     char name[NAME_MAX + 1], over[NAME_MAX + 1];
     const void *meta;
     size_t bytes;
-    int rc = dlr_alone_name(ck->conf.rank, step, name, sizeof(name));
+    int rc = dlr_standalone_name(ck->conf.rank, step, name, sizeof(name));
 
-    dlr_alone_over_name(ck->conf.rank, over, sizeof(over));
+    dlr_standalone_over_name(ck->conf.rank, over, sizeof(over));
     how.over = al->own.locked ? over : NULL;
     dlr_slot_meta(slot, &meta, &bytes);
     dlr_slot_rekey((void *)meta, bytes, al->own.line, al->own.program);
     if (rc == 0)
-        rc = dlr_alone_part(&al->own, step, err);
+        rc = dlr_standalone_part(&al->own, step, err);
     if (rc == 0)
-        rc = dlr_alone_spare(al->own.dirfd, ck->conf.rank, step, err);
+        rc = dlr_standalone_link_aside(al->own.dirfd, ck->conf.rank, step, err);
     return rc < 0 ? rc
-                  : dlr_saved_write(&part, 1, al->own.dirfd, name, 0600, &how, err);
+                  : dlr_slot_file_write(&part, 1, al->own.dirfd, name, 0600, &how, err);
 }
 
 /* In the thread behind. */
@@ -120,7 +122,7 @@ static int write_behind(void *arg, struct dlr_slot *slot, uint64_t step,
                         struct dlr_err *err)
 {
     struct dlr_ckpt *ck = arg;
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
     int rc = write_file(ck, slot, step, err);
 
     if (rc < 0) {
@@ -128,7 +130,7 @@ static int write_behind(void *arg, struct dlr_slot *slot, uint64_t step,
         return rc;
     }
     atomic_store(&ck->page->committed_step, step);
-    return dlr_alone_drop_old(&al->own, step, err);
+    return dlr_standalone_drop_old(&al->own, step, err);
 }
 
 static void ending(void *arg)
@@ -140,18 +142,18 @@ static void ending(void *arg)
 static void ended(void *arg)
 {
     const struct dlr_ckpt *ck = arg;
-    const struct alone *al = ck->mode;
+    const struct standalone *al = ck->mode;
 
     if (al->own.begun && al->own.locked)
-        dlr_alone_forget_over(al->own.dirfd, ck->conf.rank);
+        dlr_standalone_forget_over(al->own.dirfd, ck->conf.rank);
 }
 
-static const struct dlr_behind_ops behind_ops = {write_behind, ending, ended};
+static const struct dlr_write_behind_ops behind_ops = {write_behind, ending, ended};
 
 static int finish(void *arg, int rc, struct dlr_err *err)
 {
     struct dlr_ckpt *ck = arg;
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
     struct dlr_slot **slot = al->slot;
 
     al->slot = NULL;
@@ -163,9 +165,9 @@ static int finish(void *arg, int rc, struct dlr_err *err)
         atomic_fetch_add(&ck->page->copied_bytes, dlr_slot_plan_data(ck->plan));
     }
     if (rc == 0 && al->step < atomic_load(&al->last_bad))
-        dlr_behind_put(al->behind, slot, al->step);
+        dlr_write_behind_put(al->behind, slot, al->step);
     else
-        dlr_behind_drop(al->behind, slot);
+        dlr_write_behind_drop(al->behind, slot);
     return rc;
 }
 
@@ -182,21 +184,23 @@ static int receive(void *arg)
     return -ENOTCONN;
 }
 
-static const struct dlr_saver_ops saver_ops = {finish, finished, posted, receive};
+static const struct dlr_snapshot_thread_ops snapshot_thread_ops = {finish, finished,
+                                                                   posted, receive};
 
 /* --- in the program's thread ------------------------------------------------------- */
 
 static int alone_start(struct dlr_ckpt *ck)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
     int rc = dlr_standalone_take_directory(ck);
 
     if (rc == 0)
-        rc = dlr_behind_new(dlr_slot_plan_bytes(ck->plan), &behind_ops, ck, &al->behind,
-                            &ck->err);
-    return rc < 0 ? rc
-                  : dlr_saver_new(dlr_layout_threads(ck), &saver_ops, ck, -1,
-                                  &ck->saver, &ck->err);
+        rc = dlr_write_behind_new(dlr_slot_plan_bytes(ck->plan), &behind_ops, ck,
+                                  &al->behind, &ck->err);
+    return rc < 0
+               ? rc
+               : dlr_snapshot_thread_new(dlr_layout_threads(ck), &snapshot_thread_ops,
+                                         ck, -1, &ck->snapshot_thread, &ck->err);
 }
 
 /* Slots grow when they are taken: what is being written stays where it is. */
@@ -207,7 +211,7 @@ static int alone_resize(struct dlr_ckpt *ck)
 
 static int grow(struct dlr_ckpt *ck, struct dlr_slot **slot)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
     uint64_t bytes = dlr_slot_plan_bytes(ck->plan);
     struct dlr_slot *longer;
     int rc;
@@ -217,7 +221,7 @@ static int grow(struct dlr_ckpt *ck, struct dlr_slot **slot)
     rc = dlr_slot_anonymous(bytes, &longer, &ck->err);
     if (rc < 0)
         return rc;
-    dlr_behind_settle(al->behind, slot);
+    dlr_write_behind_settle(al->behind, slot);
     dlr_layout_unmap(ck, *slot);
     *slot = longer;
     return 0;
@@ -225,21 +229,21 @@ static int grow(struct dlr_ckpt *ck, struct dlr_slot **slot)
 
 static int begin(struct dlr_ckpt *ck, uint64_t step)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
 
-    dlr_stride_forget(&al->stride);
-    dlr_alone_lock_use(al->lock_fd, al);
-    return dlr_alone_begin(&al->own, ck->key, step, &ck->err);
+    dlr_save_interval_forget(&al->save_interval);
+    dlr_standalone_lock_use(al->lock_fd, al);
+    return dlr_standalone_begin(&al->own, ck->key, step, &ck->err);
 }
 
 /* Said once, and only where a stride is given: else it becomes longer by itself. */
 static void tell_wait(const struct dlr_ckpt *ck, uint64_t step)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
 
-    if (ck->conf.every == DLR_COUNT_AUTO || al->told_wait)
+    if (ck->conf.every == DLR_COUNT_AUTO || al->wait_reported)
         return;
-    al->told_wait = true;
+    al->wait_reported = true;
     dlr_warn("the save of step %" PRIu64 " waits until a file of an earlier one is "
              "written to '%s', and later ones may (DLROVER_CKPT_EVERY=auto saves as "
              "often as files are written)",
@@ -251,26 +255,29 @@ static void tell_wait(const struct dlr_ckpt *ck, uint64_t step)
  */
 static int take_slot(struct dlr_ckpt *ck, uint64_t step)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
     int rc;
 
-    if (!dlr_alone_lock_is_used_by(al->lock_fd, al))
+    if (!dlr_standalone_lock_is_used_by(al->lock_fd, al))
         return dlr_fail(&ck->err, -EBUSY,
                         "another checkpoint that this program opened saves in '%s' as "
                         "rank %d: give each a directory",
                         ck->conf.dir, ck->conf.rank);
-    if (ck->host_waits && dlr_saver_reading(ck->saver)) /* there was no fence */
+    if (ck->host_waits &&
+        dlr_snapshot_thread_reading(ck->snapshot_thread)) /* there was no fence */
         return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
-    if (dlr_saver_busy(ck->saver)) /* a device may be at its copies */
-        dlr_saver_wait(ck->saver, ck->conf.fence_ms, DLR_SAVER_WHOLE);
-    if (dlr_saver_busy(ck->saver)) /* it still has its slot */
+    if (dlr_snapshot_thread_busy(
+            ck->snapshot_thread)) /* a device may be at its copies */
+        dlr_snapshot_thread_wait(ck->snapshot_thread, ck->conf.fence_ms,
+                                 DLR_SNAPSHOT_WHOLE);
+    if (dlr_snapshot_thread_busy(ck->snapshot_thread)) /* it still has its slot */
         return dlr_fail(&ck->err, -EBUSY, "the last snapshot is not finished");
-    rc = dlr_behind_take(al->behind, 0, &al->slot);
+    rc = dlr_write_behind_take(al->behind, 0, &al->slot);
     if (rc < 0) {
         int64_t began = dlr_now_ns();
 
         tell_wait(ck, step);
-        rc = dlr_behind_take(al->behind, ck->conf.fence_ms, &al->slot);
+        rc = dlr_write_behind_take(al->behind, ck->conf.fence_ms, &al->slot);
         al->waited_ns += (uint64_t)(dlr_now_ns() - began);
     }
     return rc < 0 ? dlr_fail(&ck->err, -EBUSY,
@@ -283,14 +290,15 @@ static int take_slot(struct dlr_ckpt *ck, uint64_t step)
 static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_slot,
                      struct dlr_version *ret_version)
 {
-    struct alone *al = ck->mode;
-    const struct dlr_stride_cost cost = {
+    struct standalone *al = ck->mode;
+    const struct dlr_save_interval_cost cost = {
         atomic_load(&ck->page->saves), atomic_load(&ck->page->blocked_ns),
-        al->waited_ns, dlr_behind_busy(al->behind), dlr_behind_took_ns(al->behind)};
+        al->waited_ns, dlr_write_behind_busy(al->behind),
+        dlr_write_behind_took_ns(al->behind)};
     int rc = al->own.begun ? 0 : begin(ck, step);
-    bool due = dlr_stride_due(&al->stride, step);
+    bool due = dlr_save_interval_due(&al->save_interval, step);
 
-    dlr_stride_begin(&al->stride, step, dlr_now_ns(), &cost);
+    dlr_save_interval_begin(&al->save_interval, step, dlr_now_ns(), &cost);
     if (rc < 0 || !due)
         return rc;
     rc = take_slot(ck, step);
@@ -307,18 +315,18 @@ static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_s
 
 static bool alone_plans(const struct dlr_ckpt *ck, uint64_t step)
 {
-    const struct alone *al = ck->mode;
+    const struct standalone *al = ck->mode;
 
-    return dlr_stride_due(&al->stride, step);
+    return dlr_save_interval_due(&al->save_interval, step);
 }
 
 /* What was taken for it is free again. */
 static void alone_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
 
     if (al->slot)
-        dlr_behind_drop(al->behind, al->slot);
+        dlr_write_behind_drop(al->behind, al->slot);
     al->slot = NULL;
 }
 
@@ -329,43 +337,43 @@ static void alone_torn(struct dlr_ckpt *ck, uint64_t step, const char *why)
 
 static int alone_late(struct dlr_ckpt *ck)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
 
-    return al->behind ? dlr_behind_failure(al->behind, &ck->err) : 0;
+    return al->behind ? dlr_write_behind_failure(al->behind, &ck->err) : 0;
 }
 
 static int alone_flush(struct dlr_ckpt *ck)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
 
-    if (al->behind && dlr_behind_wait(al->behind, DLR_BEHIND_DRAIN_MS) < 0)
+    if (al->behind && dlr_write_behind_wait(al->behind, DLR_WRITE_BEHIND_FLUSH_MS) < 0)
         return dlr_fail(&ck->err, -ETIMEDOUT,
                         "what was saved was not written to '%s' within %d s",
-                        ck->conf.dir, DLR_BEHIND_DRAIN_MS / 1000);
+                        ck->conf.dir, DLR_WRITE_BEHIND_FLUSH_MS / 1000);
     return alone_late(ck);
 }
 
 static void alone_leave(struct dlr_ckpt *ck)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
 
     if (al->behind)
-        dlr_behind_leave(al->behind);
+        dlr_write_behind_leave(al->behind);
 }
 
 static void alone_close(struct dlr_ckpt *ck)
 {
-    struct alone *al = ck->mode;
+    struct standalone *al = ck->mode;
 
-    dlr_behind_free(al->behind);
+    dlr_write_behind_free(al->behind);
     ended(ck);
-    dlr_alone_unlock(al->lock_fd);
+    dlr_standalone_unlock(al->lock_fd);
     close(al->own.dirfd);
     free(al);
     free(ck->page);
 }
 
-const struct dlr_backend dlr_backend_alone = {
+const struct dlr_backend dlr_backend_standalone = {
     .open = alone_open,
     .list = dlr_standalone_list,
     .offer = dlr_standalone_offer,

@@ -13,23 +13,23 @@
 #include "ckpt/standalone/save_interval.h"
 #include "ckpt/standalone/write_behind.h"
 
-struct alone {
-    struct dlr_alone_own own;
+struct standalone {
+    struct dlr_standalone_own own;
     int lock_fd; /* -1: not taken, or there are no locks */
     bool locked;
-    struct dlr_behind *behind;
+    struct dlr_write_behind *behind;
     struct dlr_slot *
         *slot; /* of the snapshot under way, until it is handed on; or NULL */
-    struct dlr_stride stride;
+    struct dlr_save_interval save_interval;
     uint64_t waited_ns; /* in begins, for a slot */
     uint64_t step;      /* of that snapshot */
     _Atomic uint64_t
         last_bad; /* the one under way is not written if it is from there on */
-    struct dlr_alone_found found;
-    bool told_wait;
+    struct dlr_standalone_found found;
+    bool wait_reported;
 };
 
-extern const struct dlr_backend dlr_backend_alone;
+extern const struct dlr_backend dlr_backend_standalone;
 
 /* Takes the lock of this rank's files, once: before anything is renamed or written. */
 int dlr_standalone_take_directory(struct dlr_ckpt *ck);

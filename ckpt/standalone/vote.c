@@ -7,18 +7,18 @@
 
 #include "ckpt/base/crc32c.h"
 
-size_t dlr_agree_list(uint32_t rank, uint32_t world, uint32_t verdict)
+size_t dlr_vote_list(uint32_t rank, uint32_t world, uint32_t verdict)
 {
-    bool decides = verdict == DLR_AGREE_SOUND || verdict == DLR_AGREE_NONE;
+    bool decides = verdict == DLR_VOTE_SOUND || verdict == DLR_VOTE_NONE;
 
     return rank == 0 && decides ? (size_t)world * sizeof(uint64_t) : 0;
 }
 
-int dlr_agree_parse(const void *data, size_t bytes, uint32_t rank, uint32_t world,
-                    uint32_t own, struct dlr_agree_word *ret, uint64_t *ret_heard)
+int dlr_vote_parse(const void *data, size_t bytes, uint32_t rank, uint32_t world,
+                   uint32_t own, struct dlr_vote *ret, uint64_t *ret_heard)
 {
     const char *p = data;
-    struct dlr_agree_word w;
+    struct dlr_vote w;
     uint32_t crc;
     size_t list;
 
@@ -26,9 +26,9 @@ int dlr_agree_parse(const void *data, size_t bytes, uint32_t rank, uint32_t worl
         return -EBADMSG;
     memcpy(&w, p, sizeof(w));
     memcpy(&crc, p + bytes - sizeof(crc), sizeof(crc));
-    list = dlr_agree_list(w.rank, world, w.verdict);
-    if (w.magic != DLR_AGREE_MAGIC || w.rank != rank || w.world != world ||
-        w.verdict < DLR_AGREE_ASKED || w.verdict > DLR_AGREE_READING ||
+    list = dlr_vote_list(w.rank, world, w.verdict);
+    if (w.magic != DLR_VOTE_MAGIC || w.rank != rank || w.world != world ||
+        w.verdict < DLR_VOTE_ASKED || w.verdict > DLR_VOTE_READING ||
         bytes != sizeof(w) + list + sizeof(crc) ||
         crc != dlr_crc32c(0, p, bytes - sizeof(crc)))
         return -EBADMSG;

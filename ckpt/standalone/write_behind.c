@@ -25,15 +25,15 @@ struct entry {
     uint64_t step;
 };
 
-struct dlr_behind {
-    struct dlr_behind *next; /* of all that there are */
+struct dlr_write_behind {
+    struct dlr_write_behind *next; /* of all that there are */
     pid_t pid;
-    const struct dlr_behind_ops *ops;
+    const struct dlr_write_behind_ops *ops;
     void *arg;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct entry entries[DLR_BEHIND_SLOTS];
+    struct entry entries[DLR_WRITE_BEHIND_SLOTS];
     const struct entry *touching; /* its memory is being made there: it stays mapped */
     bool quit;
     struct dlr_untaken failed;
@@ -41,11 +41,11 @@ struct dlr_behind {
 };
 
 /* Under the lock: the one that was put first, or NULL. Steps increase. */
-static struct entry *next_put(struct dlr_behind *b)
+static struct entry *next_put(struct dlr_write_behind *b)
 {
     struct entry *first = NULL;
 
-    for (unsigned i = 0; i < DLR_BEHIND_SLOTS; i++) {
+    for (unsigned i = 0; i < DLR_WRITE_BEHIND_SLOTS; i++) {
         struct entry *e = &b->entries[i];
 
         if (e->state == PUT && (!first || e->step < first->step))
@@ -54,7 +54,7 @@ static struct entry *next_put(struct dlr_behind *b)
     return first;
 }
 
-static void write_one(struct dlr_behind *b, struct entry *e)
+static void write_one(struct dlr_write_behind *b, struct entry *e)
 {
     int64_t began = dlr_now_ns();
     struct dlr_err err = {0};
@@ -72,7 +72,7 @@ static void write_one(struct dlr_behind *b, struct entry *e)
 }
 
 /* The first touch of memory takes longer than a copy into it: before the first save, if it comes so late. */
-static void touch(struct dlr_behind *b, struct entry *e)
+static void touch(struct dlr_write_behind *b, struct entry *e)
 {
     b->touching = e;
     pthread_mutex_unlock(&b->lock);
@@ -84,7 +84,7 @@ static void touch(struct dlr_behind *b, struct entry *e)
 
 static void *run(void *arg)
 {
-    struct dlr_behind *b = arg;
+    struct dlr_write_behind *b = arg;
     unsigned touched = 0;
 
     pthread_mutex_lock(&b->lock);
@@ -95,7 +95,7 @@ static void *run(void *arg)
             break;
         if (e)
             write_one(b, e);
-        else if (touched < DLR_BEHIND_SLOTS)
+        else if (touched < DLR_WRITE_BEHIND_SLOTS)
             touch(b, &b->entries[touched++]);
         else
             pthread_cond_wait(&b->changed, &b->lock);
@@ -108,9 +108,9 @@ static void *run(void *arg)
 
 /* A program may end without closing what it has opened, and exit() asks nobody but its handlers. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct dlr_behind *all_of_them;
+static struct dlr_write_behind *all_of_them;
 
-static void enlist(struct dlr_behind *b)
+static void enlist(struct dlr_write_behind *b)
 {
     b->pid = getpid();
     pthread_mutex_lock(&all_lock);
@@ -119,9 +119,9 @@ static void enlist(struct dlr_behind *b)
     pthread_mutex_unlock(&all_lock);
 }
 
-static void delist(const struct dlr_behind *b)
+static void delist(const struct dlr_write_behind *b)
 {
-    struct dlr_behind **at = &all_of_them;
+    struct dlr_write_behind **at = &all_of_them;
 
     pthread_mutex_lock(&all_lock);
     while (*at && *at != b)
@@ -132,41 +132,41 @@ static void delist(const struct dlr_behind *b)
 }
 
 /* A forked child has no thread that would write. */
-__attribute__((destructor)) static void drain(void)
+__attribute__((destructor)) static void flush(void)
 {
     struct dlr_err err = {0};
 
-    for (struct dlr_behind *b = all_of_them; b; b = b->next) {
+    for (struct dlr_write_behind *b = all_of_them; b; b = b->next) {
         if (b->pid != getpid())
             continue;
         if (b->ops->ending)
             b->ops->ending(b->arg);
-        if (dlr_behind_wait(b, DLR_BEHIND_DRAIN_MS) < 0)
+        if (dlr_write_behind_wait(b, DLR_WRITE_BEHIND_FLUSH_MS) < 0)
             dlr_warn(
                 "what was saved last was not written within %d s: the program ends",
-                DLR_BEHIND_DRAIN_MS / 1000);
-        else if (dlr_behind_failure(b, &err) < 0)
+                DLR_WRITE_BEHIND_FLUSH_MS / 1000);
+        else if (dlr_write_behind_failure(b, &err) < 0)
             dlr_warn("%s", err.text);
-        if (b->ops->ended && !dlr_behind_busy(b))
+        if (b->ops->ended && !dlr_write_behind_busy(b))
             b->ops->ended(b->arg);
     }
 }
 
 /* --- start and end ---------------------------------------------------------------------- */
 
-static void release(struct dlr_behind *b)
+static void release(struct dlr_write_behind *b)
 {
-    for (unsigned i = 0; i < DLR_BEHIND_SLOTS; i++)
+    for (unsigned i = 0; i < DLR_WRITE_BEHIND_SLOTS; i++)
         dlr_slot_unmap(b->entries[i].slot);
     pthread_cond_destroy(&b->changed);
     pthread_mutex_destroy(&b->lock);
     free(b);
 }
 
-int dlr_behind_new(uint64_t bytes, const struct dlr_behind_ops *ops, void *arg,
-                   struct dlr_behind **ret, struct dlr_err *err)
+int dlr_write_behind_new(uint64_t bytes, const struct dlr_write_behind_ops *ops,
+                         void *arg, struct dlr_write_behind **ret, struct dlr_err *err)
 {
-    struct dlr_behind *b = calloc(1, sizeof(*b));
+    struct dlr_write_behind *b = calloc(1, sizeof(*b));
     int rc = 0;
 
     if (!b)
@@ -175,7 +175,7 @@ int dlr_behind_new(uint64_t bytes, const struct dlr_behind_ops *ops, void *arg,
     b->arg = arg;
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->changed, NULL);
-    for (unsigned i = 0; rc == 0 && i < DLR_BEHIND_SLOTS; i++)
+    for (unsigned i = 0; rc == 0 && i < DLR_WRITE_BEHIND_SLOTS; i++)
         rc = dlr_slot_anonymous(bytes, &b->entries[i].slot, err);
     if (rc == 0)
         rc = dlr_thread_start("dlr-behind", run, b, &b->thread, err);
@@ -188,12 +188,12 @@ int dlr_behind_new(uint64_t bytes, const struct dlr_behind_ops *ops, void *arg,
     return 0;
 }
 
-void dlr_behind_leave(struct dlr_behind *b)
+void dlr_write_behind_leave(struct dlr_write_behind *b)
 {
     delist(b);
 }
 
-struct dlr_behind *dlr_behind_free(struct dlr_behind *b)
+struct dlr_write_behind *dlr_write_behind_free(struct dlr_write_behind *b)
 {
     if (!b)
         return NULL;
@@ -208,16 +208,16 @@ struct dlr_behind *dlr_behind_free(struct dlr_behind *b)
 }
 
 /* Under the lock: one that nobody uses, or NULL. */
-static struct entry *idle(struct dlr_behind *b)
+static struct entry *idle(struct dlr_write_behind *b)
 {
-    for (unsigned i = 0; i < DLR_BEHIND_SLOTS; i++)
+    for (unsigned i = 0; i < DLR_WRITE_BEHIND_SLOTS; i++)
         if (b->entries[i].state == IDLE)
             return &b->entries[i];
     return NULL;
 }
 
-int dlr_behind_take(struct dlr_behind *b, int64_t timeout_ms,
-                    struct dlr_slot ***ret_slot)
+int dlr_write_behind_take(struct dlr_write_behind *b, int64_t timeout_ms,
+                          struct dlr_slot ***ret_slot)
 {
     const struct timespec until = dlr_monotonic_in(timeout_ms * 1000000);
     struct entry *e;
@@ -240,7 +240,7 @@ static struct entry *entry_of(struct dlr_slot **slot)
 }
 
 /* A slot that is touched must not be unmapped: its owner waits, for as long as the touch of one slot takes. */
-void dlr_behind_settle(struct dlr_behind *b, struct dlr_slot **slot)
+void dlr_write_behind_settle(struct dlr_write_behind *b, struct dlr_slot **slot)
 {
     pthread_mutex_lock(&b->lock);
     while (b->touching == entry_of(slot))
@@ -248,8 +248,8 @@ void dlr_behind_settle(struct dlr_behind *b, struct dlr_slot **slot)
     pthread_mutex_unlock(&b->lock);
 }
 
-static void pass_on(struct dlr_behind *b, struct dlr_slot **slot, enum state state,
-                    uint64_t step)
+static void pass_on(struct dlr_write_behind *b, struct dlr_slot **slot,
+                    enum state state, uint64_t step)
 {
     struct entry *e = entry_of(slot);
 
@@ -260,22 +260,23 @@ static void pass_on(struct dlr_behind *b, struct dlr_slot **slot, enum state sta
     pthread_mutex_unlock(&b->lock);
 }
 
-void dlr_behind_put(struct dlr_behind *b, struct dlr_slot **slot, uint64_t step)
+void dlr_write_behind_put(struct dlr_write_behind *b, struct dlr_slot **slot,
+                          uint64_t step)
 {
     pass_on(b, slot, PUT, step);
 }
 
-void dlr_behind_drop(struct dlr_behind *b, struct dlr_slot **slot)
+void dlr_write_behind_drop(struct dlr_write_behind *b, struct dlr_slot **slot)
 {
     pass_on(b, slot, IDLE, 0);
 }
 
-bool dlr_behind_strike(struct dlr_behind *b, uint64_t step)
+bool dlr_write_behind_reject(struct dlr_write_behind *b, uint64_t step)
 {
     bool writing = false;
 
     pthread_mutex_lock(&b->lock);
-    for (unsigned i = 0; i < DLR_BEHIND_SLOTS; i++) {
+    for (unsigned i = 0; i < DLR_WRITE_BEHIND_SLOTS; i++) {
         struct entry *e = &b->entries[i];
 
         if (e->state == PUT && e->step >= step)
@@ -288,15 +289,15 @@ bool dlr_behind_strike(struct dlr_behind *b, uint64_t step)
 }
 
 /* Under the lock. */
-static bool is_busy(const struct dlr_behind *b)
+static bool is_busy(const struct dlr_write_behind *b)
 {
-    for (unsigned i = 0; i < DLR_BEHIND_SLOTS; i++)
+    for (unsigned i = 0; i < DLR_WRITE_BEHIND_SLOTS; i++)
         if (b->entries[i].state == PUT || b->entries[i].state == WRITING)
             return true;
     return false;
 }
 
-bool dlr_behind_busy(struct dlr_behind *b)
+bool dlr_write_behind_busy(struct dlr_write_behind *b)
 {
     bool busy;
 
@@ -306,7 +307,7 @@ bool dlr_behind_busy(struct dlr_behind *b)
     return busy;
 }
 
-int dlr_behind_wait(struct dlr_behind *b, int64_t timeout_ms)
+int dlr_write_behind_wait(struct dlr_write_behind *b, int64_t timeout_ms)
 {
     const struct timespec until = dlr_monotonic_in(timeout_ms * 1000000);
     int rc = 0;
@@ -319,12 +320,12 @@ int dlr_behind_wait(struct dlr_behind *b, int64_t timeout_ms)
     return rc;
 }
 
-int64_t dlr_behind_took_ns(const struct dlr_behind *b)
+int64_t dlr_write_behind_took_ns(const struct dlr_write_behind *b)
 {
     return atomic_load(&b->took_ns);
 }
 
-int dlr_behind_failure(struct dlr_behind *b, struct dlr_err *err)
+int dlr_write_behind_failure(struct dlr_write_behind *b, struct dlr_err *err)
 {
     int rc;
 

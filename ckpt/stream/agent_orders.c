@@ -34,7 +34,7 @@ int dlr_data_hello(struct dlr_data *d, struct dlr_err *err)
         msg.text[2 * i + 1] = digits[((const unsigned char *)addr)[i] & 15];
     }
     msg.text_len = (uint32_t)(2 * bytes);
-    dlr_data_say(d, &msg, NULL, 0);
+    dlr_stream_send_agent(d, &msg, NULL, 0);
     return 0;
 }
 
@@ -42,8 +42,8 @@ struct config {
     uint64_t round;
     const char *dir, *key;
     unsigned char secret[DLR_WIRE_TOKEN];
-    int32_t *accept, *bring, *own;
-    unsigned naccept, nbring, nown;
+    int32_t *accept, *fetch, *own;
+    unsigned naccept, nfetch, nown;
     bool resized, local;
     struct in6_addr *hosts; /* NULL: any */
     unsigned nhosts;
@@ -122,8 +122,8 @@ static int read_config(const json_t *json, struct config *c)
         rc = read_token(token, c->secret);
     if (rc == 0)
         rc = read_ranks(json_object_get(json, "accept"), &c->accept, &c->naccept);
-    if (rc == 0 && json_object_get(json, "bring"))
-        rc = read_ranks(json_object_get(json, "bring"), &c->bring, &c->nbring);
+    if (rc == 0 && json_object_get(json, "fetch"))
+        rc = read_ranks(json_object_get(json, "fetch"), &c->fetch, &c->nfetch);
     if (rc == 0 && own)
         rc = read_ranks(own, &c->own, &c->nown);
     if (rc == 0 && json_object_get(json, "hosts"))
@@ -136,9 +136,9 @@ static int read_config(const json_t *json, struct config *c)
 /* A slot that was half received when a data process died: nobody will finish it. Those of ranks
  * that run here their workers write.
  */
-static void bury_unfinished(struct dlr_data *d)
+static void discard_unfinished(struct dlr_data *d)
 {
-    for (struct dlr_held *held = d->held.first; held; held = held->next) {
+    for (struct dlr_slot_table_slot *held = d->held.first; held; held = held->next) {
         enum dlr_slot_state state = dlr_slot_state(held->slot);
 
         if (dlr_rank_among(d->accept, d->naccept, held->rank) && !held->writing &&
@@ -149,25 +149,25 @@ static void bury_unfinished(struct dlr_data *d)
     }
 }
 
-/* Not a copy that was brought for a restore which is over. */
-static bool is_read(void *arg, const struct dlr_held *held)
+/* Not a copy that was fetched for a restore which is over. */
+static bool is_read(void *arg, const struct dlr_slot_table_slot *held)
 {
     const struct dlr_data *d = arg;
 
-    return held->k != DLR_STORE_BROUGHT ||
-           dlr_rank_among(d->bring, d->nbring, held->rank);
+    return held->k != DLR_STORE_FETCHED ||
+           dlr_rank_among(d->fetch, d->nfetch, held->rank);
 }
 
 /* Nor one in which another number of ranks has left nothing that is good. */
-static bool is_kept(void *arg, const struct dlr_held *held)
+static bool is_kept(void *arg, const struct dlr_slot_table_slot *held)
 {
     const struct dlr_data *d = arg;
     enum dlr_slot_state state = dlr_slot_state(held->slot);
 
-    if (held->k == DLR_STORE_BROUGHT || !d->resized)
+    if (held->k == DLR_STORE_FETCHED || !d->resized)
         return is_read(arg, held);
     return dlr_rank_among(d->accept, d->naccept, held->rank) ||
-           dlr_sum_order_of(d->sum_orders, held->rank, true) ||
+           dlr_parity_order_of(d->parity_orders, held->rank, true) ||
            (state != DLR_SLOT_FREE && state != DLR_SLOT_DEAD);
 }
 
@@ -180,7 +180,7 @@ static void open_dir(struct dlr_data *d, const char *path)
     d->dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (d->dir < 0)
         dlr_error("cannot open '%s': %m", path);
-    else if (dlr_held_scan(&d->held, d->dir, &err) < 0)
+    else if (dlr_slot_table_scan(&d->held, d->dir, &err) < 0)
         dlr_error("%s", err.text);
 }
 
@@ -191,11 +191,11 @@ static bool take_config(struct dlr_data *d, const struct config *c)
     bool again;
 
     free(d->accept);
-    free(d->bring);
+    free(d->fetch);
     d->accept = c->accept;
     d->naccept = c->naccept;
-    d->bring = c->bring;
-    d->nbring = c->nbring;
+    d->fetch = c->fetch;
+    d->nfetch = c->nfetch;
     d->resized = c->resized;
     dlr_listen_admit(c->local, c->hosts, c->nhosts);
     if (dlr_net_set_key(d->net, c->secret, sizeof(c->secret), token) < 0 ||
@@ -207,7 +207,7 @@ static bool take_config(struct dlr_data *d, const struct config *c)
     d->held.own = c->own;
     d->held.nown = c->nown;
     if (!again) { /* the same steps come once more */
-        dlr_data_sum_round(d);
+        dlr_parity_sum_round(d);
         d->held.naborted = 0;
         d->forged = false;
     }
@@ -223,18 +223,18 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     DLR_AUTO_JSON json_t *json = NULL;
     struct config c = {0};
     bool again;
-    int rc = dlr_parts_take(&d->config, msg);
+    int rc = dlr_split_take(&d->config, msg);
 
     if (rc == 0)
         return; /* more of it follows */
     if (rc > 0)
         json = json_loadb(d->config.text, d->config.bytes, 0, NULL);
-    dlr_parts_done(&d->config);
+    dlr_split_done(&d->config);
     rc = json ? read_config(json, &c) : -EBADMSG;
     if (rc < 0) {
         dlr_error("the agent sent a malformed configuration");
         free(c.accept);
-        free(c.bring);
+        free(c.fetch);
         free(c.own);
         free(c.hosts);
         return;
@@ -242,8 +242,8 @@ static void configure(struct dlr_data *d, const struct dlr_local_msg *msg)
     again = take_config(d, &c);
     open_dir(d, c.dir);
     if (!again) /* else a worker may be writing one */
-        bury_unfinished(d);
-    dlr_held_sweep(&d->held, d->dir, is_read, d);
+        discard_unfinished(d);
+    dlr_slot_table_sweep(&d->held, d->dir, is_read, d);
     dlr_data_send_round(d);
     dlr_data_recv_round(d);
     if (!again) /* to nodes that are peers no longer, or soon made again */
@@ -255,16 +255,16 @@ static void drop(struct dlr_data *d, const struct dlr_local_msg *msg)
     struct dlr_version v = {(uint32_t)msg->arg[0], msg->step};
 
     if (msg->arg[0] == UINT32_MAX && msg->step == UINT64_MAX)
-        dlr_held_drop(&d->held, NULL);
+        dlr_slot_table_drop(&d->held, NULL);
     else
-        dlr_held_drop(&d->held, &v);
-    dlr_held_sweep(&d->held, d->dir, is_kept, d);
+        dlr_slot_table_drop(&d->held, &v);
+    dlr_slot_table_sweep(&d->held, d->dir, is_kept, d);
 }
 
-void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
+void dlr_stream_handle_order(struct dlr_data *d, const struct dlr_local_msg *msg)
 {
     struct dlr_version v = {(uint32_t)msg->arg[0], msg->step};
-    const struct dlr_version kept = {(uint32_t)msg->arg[2], msg->arg[3]};
+    const struct dlr_version vetted = {(uint32_t)msg->arg[2], msg->arg[3]};
 
     switch (msg->type) {
     case DLR_LOCAL_D_CONFIG:
@@ -272,7 +272,7 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
         break;
     case DLR_LOCAL_D_RESERVE:
         dlr_data_reserve(d, msg->rank, msg->arg[0],
-                         msg->arg[2] == DLR_STORE_BROUGHT ? DLR_STORE_BROUGHT : 0,
+                         msg->arg[2] == DLR_STORE_FETCHED ? DLR_STORE_FETCHED : 0,
                          msg->arg[1] > UINT16_MAX ? UINT16_MAX : (unsigned)msg->arg[1]);
         break;
     case DLR_LOCAL_D_SEND:
@@ -285,16 +285,16 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
     case DLR_LOCAL_D_SAVE:
         dlr_data_save(d, msg);
         break;
-    case DLR_LOCAL_D_SUM:
-        dlr_data_sum(d, msg);
+    case DLR_LOCAL_D_PARITY:
+        dlr_parity_sum_begin(d, msg);
         break;
     case DLR_LOCAL_D_COMMIT:
-        dlr_held_commit(&d->held, v, msg->arg[1] ? &kept : NULL);
-        dlr_held_sweep(&d->held, d->dir, is_kept, d);
+        dlr_slot_table_commit(&d->held, v, msg->arg[1] ? &vetted : NULL);
+        dlr_slot_table_sweep(&d->held, d->dir, is_kept, d);
         dlr_data_recv_decided(d);
         break;
     case DLR_LOCAL_D_ABORT:
-        dlr_held_abort(&d->held, v);
+        dlr_slot_table_abort(&d->held, v);
         dlr_data_send_abort(d, v);
         dlr_data_recv_decided(d);
         break;
@@ -308,5 +308,5 @@ void dlr_data_obey(struct dlr_data *d, const struct dlr_local_msg *msg)
         d->dropped++;
         return;
     }
-    dlr_held_freed(&d->held);
+    dlr_slot_table_freed(&d->held);
 }

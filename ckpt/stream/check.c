@@ -24,19 +24,19 @@ static bool accepted(const struct dlr_data *d, int32_t rank)
 }
 
 /* What another number of ranks has made is no part of a sum of this round. */
-const struct dlr_sum_order *dlr_data_sum_order(const struct dlr_data *d, int32_t rank,
-                                               struct dlr_version v)
+const struct dlr_parity_order *dlr_data_parity_order(const struct dlr_data *d,
+                                                     int32_t rank, struct dlr_version v)
 {
-    return dlr_sum_order_for(d->sum_orders, rank, v,
-                             !d->resized || v.round == d->round);
+    return dlr_parity_order_for(d->parity_orders, rank, v,
+                                !d->resized || v.round == d->round);
 }
 
 /* What this round makes of the rank is not meant. */
-bool dlr_data_brings(const struct dlr_data *d, int32_t rank, struct dlr_version v)
+bool dlr_data_fetches(const struct dlr_data *d, int32_t rank, struct dlr_version v)
 {
     if (!d->resized && accepted(d, rank)) /* what is owed here comes for good */
         return false;
-    return dlr_rank_among(d->bring, d->nbring, rank) &&
+    return dlr_rank_among(d->fetch, d->nfetch, rank) &&
            (v.round < d->round ||
             (d->held.has_newest && dlr_version_eq(v, d->held.newest)));
 }
@@ -51,8 +51,8 @@ int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin 
         return -ESTALE;
     if (!dlr_data_same_token(head->token, d->token))
         return -EACCES;
-    if (!accepted(d, head->rank) && !dlr_data_brings(d, head->rank, v) &&
-        !dlr_data_sum_order(d, head->rank, v))
+    if (!accepted(d, head->rank) && !dlr_data_fetches(d, head->rank, v) &&
+        !dlr_data_parity_order(d, head->rank, v))
         return -EAGAIN; /* the order for it may be on its way, later than the sender's */
     return d->nrecvs < RECVS_MAX ? 0 : -EBUSY;
 }
@@ -79,11 +79,11 @@ int dlr_data_check_key(struct dlr_data *d, const struct dlr_net_in *in,
 
 static uint64_t room_for(const struct dlr_data *d, int32_t rank, struct dlr_version v)
 {
-    const struct dlr_held *held;
+    const struct dlr_slot_table_slot *held;
 
-    if (!dlr_data_brings(d, rank, v))
-        return dlr_held_room(&d->held, rank);
-    held = dlr_held_find(&d->held, rank, DLR_STORE_BROUGHT);
+    if (!dlr_data_fetches(d, rank, v))
+        return dlr_slot_table_room(&d->held, rank);
+    held = dlr_slot_table_find(&d->held, rank, DLR_STORE_FETCHED);
     return held ? dlr_slot_bytes(held->slot) : 0;
 }
 
@@ -92,7 +92,7 @@ int dlr_data_check_meta(struct dlr_data *d, const struct dlr_wire_begin *head,
 {
     struct dlr_version v = {head->vround, head->step};
     uint64_t room =
-        dlr_data_sum_order(d, head->rank, v) ? 0 : room_for(d, head->rank, v);
+        dlr_data_parity_order(d, head->rank, v) ? 0 : room_for(d, head->rank, v);
     struct dlr_err err;
     int rc = dlr_slot_check_meta(meta, head->meta_bytes, room ? room : UINT64_MAX, ret,
                                  &err);

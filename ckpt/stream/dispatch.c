@@ -17,8 +17,8 @@ void dlr_data_dispatch(struct dlr_data *d, unsigned kind, struct dlr_net_in *in)
 {
     if (kind == DLR_WIRE_BEGIN)
         dlr_data_recv_begin(d, in);
-    else if (kind == DLR_WIRE_CHUNK)
-        dlr_data_recv_chunk(d, in);
+    else if (kind == DLR_WIRE_BLOCK)
+        dlr_data_recv_block(d, in);
     else
         on_answer(d, kind, in);
 }

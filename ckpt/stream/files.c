@@ -55,11 +55,12 @@ static void tell_reserved(struct dlr_data *d, const struct reserve *r, int rc,
     if (rc < 0) {
         msg.arg[1] = (uint64_t)-rc;
         dlr_local_text(&msg, "%s", why);
-        dlr_data_say(d, &msg, NULL, 0);
+        dlr_stream_send_agent(d, &msg, NULL, 0);
         return;
     }
     for (unsigned k = 0; k < r->n; k++) {
-        const struct dlr_held *held = dlr_held_find(&d->held, r->rank, r->first + k);
+        const struct dlr_slot_table_slot *held =
+            dlr_slot_table_find(&d->held, r->rank, r->first + k);
 
         if (!held) {
             tell_reserved(d, r, -ESTALE, "a slot was removed meanwhile");
@@ -68,7 +69,7 @@ static void tell_reserved(struct dlr_data *d, const struct reserve *r, int rc,
         fds[k] = held->fd;
     }
     msg.arg[0] = r->n;
-    dlr_data_say(d, &msg, fds, r->n);
+    dlr_stream_send_agent(d, &msg, fds, r->n);
 }
 
 /* Takes over what was made. After a failure nothing new stays behind. */
@@ -86,13 +87,14 @@ static void reserve_done(struct dlr_job *job)
             dlr_slot_unmap(r->made[k]);
             if (dlr_store_name(r->rank, r->first + k, name, sizeof(name)) == 0)
                 unlinkat(d->dir, name, 0);
-        } else if (dlr_held_add(&d->held, r->rank, r->first + k, r->made[k]) < 0) {
+        } else if (dlr_slot_table_add(&d->held, r->rank, r->first + k, r->made[k]) <
+                   0) {
             rc = rc < 0 ? rc : -ENOMEM;
         }
     }
     tell_reserved(d, r, rc, job->rc < 0 ? job->err.text : "no memory");
     free(r);
-    dlr_held_freed(&d->held);
+    dlr_slot_table_freed(&d->held);
 }
 
 void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned first,
@@ -112,7 +114,8 @@ void dlr_data_reserve(struct dlr_data *d, int32_t rank, uint64_t bytes, unsigned
     r->first = first;
     r->n = slots;
     for (unsigned k = 0; k < slots; k++) {
-        const struct dlr_held *held = dlr_held_find(&d->held, rank, first + k);
+        const struct dlr_slot_table_slot *held =
+            dlr_slot_table_find(&d->held, rank, first + k);
 
         r->old[k] = held != NULL;
         r->make[k] = !held || dlr_slot_bytes(held->slot) < bytes;
@@ -132,7 +135,7 @@ struct file_job {
     struct dlr_version version;
     int32_t rank;
     uint64_t id, key;
-    struct dlr_held *held;
+    struct dlr_slot_table_slot *held;
     bool have;  /* what is here already is only verified */
     bool adopt; /* of another run */
     char path[DLR_LOCAL_TEXT];
@@ -151,22 +154,22 @@ static void file_done(struct dlr_job *job)
     int rc = job->rc;
 
     if (f->have)
-        dlr_held_read_done(f->held);
-    else if (!dlr_held_write_done(&d->held, f->held, rc == 0) && rc == 0)
+        dlr_slot_table_read_done(f->held);
+    else if (!dlr_slot_table_write_done(&d->held, f->held, rc == 0) && rc == 0)
         rc = -ECANCELED;
     end_file(f, rc, job->rc < 0 ? job->err.text : rc < 0 ? "dropped meanwhile" : "");
-    dlr_held_freed(&d->held);
+    dlr_slot_table_freed(&d->held);
 }
 
 static int check_file(const struct file_job *f, const struct dlr_slot *from,
-                      uint32_t *ret_chunks, struct dlr_err *err)
+                      uint32_t *ret_blocks, struct dlr_err *err)
 {
     struct dlr_slot_info info;
     int rc = dlr_slot_info(from, &info);
 
     if (rc < 0)
         return dlr_fail(err, rc, "'%s' has a corrupt head", f->path);
-    *ret_chunks = info.nchunks;
+    *ret_blocks = info.nblocks;
     if ((info.key != f->key && !f->adopt) || info.rank != f->rank ||
         !dlr_version_eq(info.version, f->version))
         return dlr_fail(err, -EBADMSG,
@@ -195,8 +198,8 @@ static int put_meta(const struct file_job *f, const struct dlr_slot *from,
     return dlr_slot_put_meta(f->held->slot, own, bytes, err);
 }
 
-/* Copies chunk by chunk and checks what arrived, not what was read. */
-static int copy_chunks(struct dlr_slot *to, const struct dlr_slot *from, uint32_t n,
+/* Copies block by block and checks what arrived, not what was read. */
+static int copy_blocks(struct dlr_slot *to, const struct dlr_slot *from, uint32_t n,
                        struct dlr_err *err)
 {
     size_t bytes, to_bytes;
@@ -205,16 +208,16 @@ static int copy_chunks(struct dlr_slot *to, const struct dlr_slot *from, uint32_
     int rc;
 
     for (uint32_t i = 0; i < n; i++) {
-        rc = dlr_slot_chunk(from, i, &src, &bytes, &crc);
+        rc = dlr_slot_block(from, i, &src, &bytes, &crc);
         if (rc < 0)
-            return dlr_fail(err, -EBADMSG, "chunk %u of %u cannot be read: %s", i, n,
+            return dlr_fail(err, -EBADMSG, "block %u of %u cannot be read: %s", i, n,
                             strerror(-rc));
         dlr_slot_pass(from, i);
-        if (dlr_slot_chunk(to, i, &dst, &to_bytes, &to_crc) < 0 || to_bytes != bytes)
-            return dlr_fail(err, -EBADMSG, "chunk %u does not fit", i);
+        if (dlr_slot_block(to, i, &dst, &to_bytes, &to_crc) < 0 || to_bytes != bytes)
+            return dlr_fail(err, -EBADMSG, "block %u does not fit", i);
         memcpy(dst, src, bytes);
         if (dlr_crc32c(0, dst, bytes) != to_crc)
-            return dlr_fail(err, -EBADMSG, "chunk %u of %u is corrupt", i, n);
+            return dlr_fail(err, -EBADMSG, "block %u of %u is corrupt", i, n);
     }
     return 0;
 }
@@ -233,14 +236,14 @@ static int run_load(struct dlr_job *job, struct dlr_err *err)
     fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot open '%s': %m", f->path);
-    rc = dlr_saved_map(fd, f->rank, &from, &why);
+    rc = dlr_slot_file_map(fd, f->rank, &from, &why);
     if (rc < 0)
         return dlr_fail(err, rc, "'%s': %s", f->path, why.text);
     rc = check_file(f, from, &n, err);
     if (rc == 0)
         rc = put_meta(f, from, err);
     if (rc == 0)
-        rc = copy_chunks(f->held->slot, from, n, err);
+        rc = copy_blocks(f->held->slot, from, n, err);
     dlr_slot_unmap(from);
     return rc;
 }
@@ -261,7 +264,7 @@ static struct file_job *new_job(struct dlr_data *d, const struct dlr_local_msg *
     f->key = d->key;
     snprintf(f->path, sizeof(f->path), "%s", msg->text);
     f->job.done = file_done;
-    f->held = dlr_held_version(&d->held, f->rank, v);
+    f->held = dlr_slot_table_version(&d->held, f->rank, v);
     return f;
 }
 
@@ -275,14 +278,14 @@ void dlr_data_load(struct dlr_data *d, const struct dlr_local_msg *msg)
     f->have = f->held != NULL;
     f->job.run = run_load;
     if (!f->have)
-        f->held = dlr_held_choose(&d->held, f->rank);
+        f->held = dlr_slot_table_choose(&d->held, f->rank);
     if (!f->held) {
         end_file(f, -ENOBUFS, "no slot of this rank is free");
         return;
     }
     if (f->have)
-        dlr_held_read(f->held);
+        dlr_slot_table_read(f->held);
     else
-        dlr_held_write(&d->held, f->held, f->version);
+        dlr_slot_table_write(&d->held, f->held, f->version);
     dlr_work_add(d->work, &f->job);
 }

@@ -52,7 +52,7 @@ static const struct dlr_opt opts[] = {
      "ports to listen at for sealed streams, 0 for any"},
     {"net", DLR_OPT_WORD, FIELD(net), "", "DEV[,DEV]",
      "network devices, any when empty"},
-    {"net-class", DLR_OPT_UINT, FIELD(net_class), "0", "N",
+    {"net-traffic-class", DLR_OPT_UINT, FIELD(net_traffic_class), "0", "N",
      "traffic class on InfiniBand and RoCE, 0 for the network's default"},
     {"scrub", DLR_OPT_DURATION, FIELD(scrub_ms), "10m", "TIME",
      "sum each byte that is held again once in this time, 0: never"},
@@ -81,7 +81,7 @@ static bool hear(struct dlr_data *d)
     if (rc == -EBADMSG)
         d->dropped++;
     else if (rc > 0)
-        dlr_data_obey(d, &msg);
+        dlr_stream_handle_order(d, &msg);
     return rc > 0 || rc == -EBADMSG || rc == -EAGAIN || rc == -EINTR;
 }
 
@@ -111,13 +111,13 @@ static int64_t look_ms(struct dlr_data *d)
 /* What was to be looked at by due_ms and is only now; 0: nothing was. */
 static void make_up(struct dlr_data *d, int64_t due_ms, int64_t now_ms)
 {
-    int64_t dozed = dlr_doze_ms(due_ms, now_ms);
+    int64_t stopped = dlr_stopped_ms(due_ms, now_ms);
 
-    if (!dozed)
+    if (!stopped)
         return;
     dlr_turns_late(d->turns, now_ms);
-    dlr_data_send_dozed(d, dozed, now_ms);
-    dlr_data_recv_dozed(d, dozed, now_ms);
+    dlr_data_send_add_stopped_time(d, stopped, now_ms);
+    dlr_data_recv_add_stopped_time(d, stopped, now_ms);
 }
 
 /* Milliseconds until the next deadline, as poll(2) takes them. */
@@ -246,7 +246,7 @@ static int start(struct dlr_data *d, struct dlr_err *err)
     d->held.on_free = on_free;
     d->held.on_free_arg = d;
     setsockopt(d->agent, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    rc = dlr_nic_setup(d->conf.net, d->conf.net_class, err);
+    rc = dlr_nic_setup(d->conf.net, d->conf.net_traffic_class, err);
     if (rc == 0)
         rc = open_net(d, err); /* what it loads may lie anywhere */
     if (rc == 0)

@@ -14,12 +14,12 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 
-struct dlr_sum {
-    struct dlr_sum *next;
+struct dlr_parity_sum {
+    struct dlr_parity_sum *next;
     struct dlr_data *d;
-    struct dlr_sum_order order; /* as it was when the sum began */
+    struct dlr_parity_order order; /* as it was when the sum began */
     struct dlr_version version;
-    struct dlr_held *held;
+    struct dlr_slot_table_slot *held;
     struct dlr_slot_plan *plan; /* of a parity shard */
     unsigned char *image;
     uint64_t room;
@@ -31,7 +31,7 @@ struct dlr_sum {
 
 struct sum_job {
     struct dlr_job job;
-    struct dlr_sum *sum;
+    struct dlr_parity_sum *sum;
 };
 
 static bool is_own(const struct dlr_data *d, int32_t rank)
@@ -44,22 +44,22 @@ static bool is_own(const struct dlr_data *d, int32_t rank)
 /* A sum that a data process before this one had begun: nobody will finish it. An own rank's slot that is
  * OPEN its worker fills.
  */
-static void bury_unfinished(struct dlr_data *d, int32_t target)
+static void discard_unfinished(struct dlr_data *d, int32_t target)
 {
     if (is_own(d, target))
         return;
-    for (struct dlr_held *held = d->held.first; held; held = held->next)
+    for (struct dlr_slot_table_slot *held = d->held.first; held; held = held->next)
         if (held->rank == target && !held->writing &&
             dlr_slot_state(held->slot) == DLR_SLOT_OPEN)
             dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
 }
 
-void dlr_data_sum(struct dlr_data *d, const struct dlr_local_msg *msg)
+void dlr_parity_sum_begin(struct dlr_data *d, const struct dlr_local_msg *msg)
 {
-    struct dlr_sum_order *o = calloc(1, sizeof(*o)), *old;
+    struct dlr_parity_order *o = calloc(1, sizeof(*o)), *old;
 
     if (!o || msg->round != d->round || !d->configured ||
-        dlr_sum_order_read(msg, o) < 0) {
+        dlr_parity_order_read(msg, o) < 0) {
         d->dropped++;
         if (msg->arg[0] != UINT32_MAX)
             dlr_data_done(d, msg->rank,
@@ -68,29 +68,29 @@ void dlr_data_sum(struct dlr_data *d, const struct dlr_local_msg *msg)
         free(o);
         return;
     }
-    old = dlr_sum_order_of(d->sum_orders, o->target, o->any);
+    old = dlr_parity_order_of(d->parity_orders, o->target, o->any);
     if (old)
-        dlr_sum_order_del(&d->sum_orders, old);
-    o->next = d->sum_orders;
-    d->sum_orders = o;
-    bury_unfinished(d, o->target);
-    if (!o->any && dlr_held_version(&d->held, o->target, o->version)) {
+        dlr_parity_order_del(&d->parity_orders, old);
+    o->next = d->parity_orders;
+    d->parity_orders = o;
+    discard_unfinished(d, o->target);
+    if (!o->any && dlr_slot_table_version(&d->held, o->target, o->version)) {
         dlr_data_done(d, o->target, o->version, o->id, 0, "");
-        dlr_sum_order_del(&d->sum_orders, o);
+        dlr_parity_order_del(&d->parity_orders, o);
     }
 }
 
-void dlr_data_sum_round(struct dlr_data *d)
+void dlr_parity_sum_round(struct dlr_data *d)
 {
-    for (struct dlr_sum *s = d->sums; s; s = s->next)
+    for (struct dlr_parity_sum *s = d->sums; s; s = s->next)
         s->bad = true;
-    while (d->sum_orders) {
-        struct dlr_sum_order *o = d->sum_orders;
+    while (d->parity_orders) {
+        struct dlr_parity_order *o = d->parity_orders;
 
         if (!o->any)
             dlr_data_done(d, o->target, o->version, o->id, -ECANCELED,
                           "a new round began");
-        dlr_sum_order_del(&d->sum_orders, o);
+        dlr_parity_order_del(&d->parity_orders, o);
     }
 }
 
@@ -108,11 +108,11 @@ static void tell_rank(struct dlr_data *d, int32_t rank, struct dlr_version v,
     msg.arg[0] = v.round;
     msg.arg[1] = bytes;
     msg.arg[2] = (uint64_t)ns;
-    dlr_data_say(d, &msg, NULL, 0);
+    dlr_stream_send_agent(d, &msg, NULL, 0);
 }
 
 /* bytes of each member came in ns; both 0 when it was here already. */
-static void tell_copied(struct dlr_data *d, const struct dlr_sum_order *o,
+static void tell_copied(struct dlr_data *d, const struct dlr_parity_order *o,
                         struct dlr_version v, uint64_t bytes, int64_t ns)
 {
     for (unsigned i = 0; i < o->n; i++)
@@ -120,34 +120,34 @@ static void tell_copied(struct dlr_data *d, const struct dlr_sum_order *o,
 }
 
 /* An own rank's slot: the agent decides what the version in it is worth by now. */
-static void tell_made(const struct dlr_sum *s)
+static void tell_made(const struct dlr_parity_sum *s)
 {
-    if (is_own(s->d, s->order.target) && s->held->k != DLR_STORE_BROUGHT)
+    if (is_own(s->d, s->order.target) && s->held->k != DLR_STORE_FETCHED)
         tell_rank(s->d, s->order.target, s->version, s->room,
                   dlr_now_ns() - s->begun_ns);
 }
 
-bool dlr_data_sum_known(struct dlr_data *d, int32_t rank, struct dlr_version v)
+bool dlr_parity_sum_known(struct dlr_data *d, int32_t rank, struct dlr_version v)
 {
-    const struct dlr_sum_order *o = dlr_data_sum_order(d, rank, v);
+    const struct dlr_parity_order *o = dlr_data_parity_order(d, rank, v);
 
-    if (!o || !o->any || !dlr_held_version(&d->held, o->target, v))
+    if (!o || !o->any || !dlr_slot_table_version(&d->held, o->target, v))
         return false;
     tell_copied(d, o, v, 0, 0);
     return true;
 }
 
-static void close_sum(struct dlr_sum *s, bool good)
+static void close_sum(struct dlr_parity_sum *s, bool good)
 {
     struct dlr_data *d = s->d;
-    struct dlr_sum **at = &d->sums;
-    struct dlr_sum_order *o =
-        dlr_sum_order_of(d->sum_orders, s->order.target, s->order.any);
+    struct dlr_parity_sum **at = &d->sums;
+    struct dlr_parity_order *o =
+        dlr_parity_order_of(d->parity_orders, s->order.target, s->order.any);
 
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
-    good = dlr_held_write_done(&s->d->held, s->held, good);
+    good = dlr_slot_table_write_done(&s->d->held, s->held, good);
     if (s->order.any && good)
         tell_copied(d, &s->order, s->version, s->room, dlr_now_ns() - s->begun_ns);
     else if (good)
@@ -155,20 +155,20 @@ static void close_sum(struct dlr_sum *s, bool good)
     if (o && !o->any && dlr_version_eq(o->version, s->version)) {
         dlr_data_done(d, o->target, o->version, o->id, good ? 0 : -EIO,
                       "what is left of its set does not make it");
-        dlr_sum_order_del(&d->sum_orders, o);
+        dlr_parity_order_del(&d->parity_orders, o);
     }
     dlr_slot_plan_free(s->plan);
     free(s);
 }
 
-static void seal_parity(struct dlr_sum *s)
+static void seal_parity(struct dlr_parity_sum *s)
 {
-    for (uint32_t i = 0; i < dlr_slot_plan_chunks(s->plan); i++) {
-        uint64_t from = (uint64_t)i * DLR_SLOT_CHUNK, left = s->room - from;
+    for (uint32_t i = 0; i < dlr_slot_plan_blocks(s->plan); i++) {
+        uint64_t from = (uint64_t)i * DLR_SLOT_BLOCK, left = s->room - from;
 
         dlr_slot_set_crc(s->held->slot, s->plan, i,
                          dlr_crc32c(0, s->image + from,
-                                    left < DLR_SLOT_CHUNK ? left : DLR_SLOT_CHUNK));
+                                    left < DLR_SLOT_BLOCK ? left : DLR_SLOT_BLOCK));
     }
     dlr_slot_seal(s->held->slot, s->plan);
 }
@@ -176,7 +176,7 @@ static void seal_parity(struct dlr_sum *s)
 /* What a rebuilt slot says of itself must be what was asked for; a parity shard gets its sums. */
 static int run_seal(struct dlr_job *job, struct dlr_err *err)
 {
-    struct dlr_sum *s = ((struct sum_job *)job)->sum;
+    struct dlr_parity_sum *s = ((struct sum_job *)job)->sum;
     struct dlr_slot *slot = s->held->slot;
     struct dlr_slot_info info;
     int rc;
@@ -196,7 +196,7 @@ static int run_seal(struct dlr_job *job, struct dlr_err *err)
 
 static void job_done(struct dlr_job *job)
 {
-    struct dlr_sum *s = ((struct sum_job *)job)->sum;
+    struct dlr_parity_sum *s = ((struct sum_job *)job)->sum;
     struct dlr_data *d = s->d;
 
     s->jobs--;
@@ -204,10 +204,11 @@ static void job_done(struct dlr_job *job)
     free(job);
     if (s->sealing)
         close_sum(s, !s->bad);
-    dlr_held_freed(&d->held);
+    dlr_slot_table_freed(&d->held);
 }
 
-static int queue_job(struct dlr_sum *s, int (*run)(struct dlr_job *, struct dlr_err *))
+static int queue_job(struct dlr_parity_sum *s,
+                     int (*run)(struct dlr_job *, struct dlr_err *))
 {
     struct sum_job *j = calloc(1, sizeof(*j));
 
@@ -220,21 +221,21 @@ static int queue_job(struct dlr_sum *s, int (*run)(struct dlr_job *, struct dlr_
     return 0;
 }
 
-bool dlr_sum_doomed(const struct dlr_sum *sum)
+bool dlr_parity_sum_is_rejected(const struct dlr_parity_sum *sum)
 {
-    return sum->bad || sum->held->doomed;
+    return sum->bad || sum->held->rejected;
 }
 
 /* True when s was closed, and is gone. */
-static bool settle(struct dlr_sum *s)
+static bool settle(struct dlr_parity_sum *s)
 {
     uint32_t all = s->order.n == 32 ? UINT32_MAX : (1u << s->order.n) - 1;
 
     if (s->inputs || s->jobs || s->sealing)
         return false;
-    if (!dlr_sum_doomed(s) && s->added != all)
+    if (!dlr_parity_sum_is_rejected(s) && s->added != all)
         return false;
-    if (!dlr_sum_doomed(s)) {
+    if (!dlr_parity_sum_is_rejected(s)) {
         s->sealing = true;
         if (queue_job(s, run_seal) == 0)
             return false;
@@ -243,9 +244,9 @@ static bool settle(struct dlr_sum *s)
     return true;
 }
 
-void dlr_data_sum_settle(struct dlr_data *d)
+void dlr_parity_sum_settle(struct dlr_data *d)
 {
-    struct dlr_sum *s = d->sums;
+    struct dlr_parity_sum *s = d->sums;
 
     while (s)
         s = settle(s) ? d->sums : s->next;
@@ -254,7 +255,7 @@ void dlr_data_sum_settle(struct dlr_data *d)
 /* --- the beginning ---------------------------------------------------------------------- */
 
 /* The largest region that fits into a slot of this size. */
-static int plan_parity(struct dlr_sum *s)
+static int plan_parity(struct dlr_parity_sum *s)
 {
     uint64_t file = dlr_slot_bytes(s->held->slot), data = file;
     struct dlr_slot_owner owner = {s->d->key, s->order.target, s->order.world};
@@ -277,13 +278,13 @@ static int plan_parity(struct dlr_sum *s)
 
 static int run_clear(struct dlr_job *job, struct dlr_err *err)
 {
-    struct dlr_sum *s = ((struct sum_job *)job)->sum;
+    struct dlr_parity_sum *s = ((struct sum_job *)job)->sum;
 
     memset(s->image, 0, s->room);
     return 0;
 }
 
-static int open_slot(struct dlr_sum *s)
+static int open_slot(struct dlr_parity_sum *s)
 {
     int rc;
 
@@ -304,27 +305,28 @@ static int open_slot(struct dlr_sum *s)
 }
 
 /* Of a rank that is no more it is one for what is only read. */
-static struct dlr_held *free_slot(const struct dlr_data *d,
-                                  const struct dlr_sum_order *o, struct dlr_version v)
+static struct dlr_slot_table_slot *free_slot(const struct dlr_data *d,
+                                             const struct dlr_parity_order *o,
+                                             struct dlr_version v)
 {
-    return !o->any && dlr_data_brings(d, o->target, v)
-               ? dlr_held_choose_brought(&d->held, o->target)
-               : dlr_held_choose(&d->held, o->target);
+    return !o->any && dlr_data_fetches(d, o->target, v)
+               ? dlr_slot_table_choose_brought(&d->held, o->target)
+               : dlr_slot_table_choose(&d->held, o->target);
 }
 
-static int new_sum(struct dlr_data *d, const struct dlr_sum_order *o,
-                   struct dlr_version v, struct dlr_sum **ret)
+static int new_sum(struct dlr_data *d, const struct dlr_parity_order *o,
+                   struct dlr_version v, struct dlr_parity_sum **ret)
 {
-    struct dlr_held *held = free_slot(d, o, v);
-    struct dlr_sum *s;
+    struct dlr_slot_table_slot *held = free_slot(d, o, v);
+    struct dlr_parity_sum *s;
     int rc;
 
-    if (!held || !dlr_held_claim(&d->held, held))
+    if (!held || !dlr_slot_table_claim(&d->held, held))
         return -EAGAIN;
     s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    *s = (struct dlr_sum){
+    *s = (struct dlr_parity_sum){
         .d = d, .order = *o, .version = v, .held = held, .begun_ns = dlr_now_ns()};
     rc = open_slot(s);
     if (rc < 0) {
@@ -333,7 +335,7 @@ static int new_sum(struct dlr_data *d, const struct dlr_sum_order *o,
         free(s);
         return rc;
     }
-    dlr_held_write(&d->held, held, v);
+    dlr_slot_table_write(&d->held, held, v);
     s->next = d->sums;
     d->sums = s;
     *ret = s;
@@ -349,19 +351,19 @@ static struct dlr_meta_head head_of(const void *meta)
 }
 
 /* Bytes of an image that can be anything but zero. A parity shard's end may be padding. */
-static bool fits(const struct dlr_sum *s, int32_t rank,
+static bool fits(const struct dlr_parity_sum *s, int32_t rank,
                  const struct dlr_meta_head *head)
 {
-    return dlr_sum_order_parity(&s->order, rank) ||
+    return dlr_parity_order_is_shard(&s->order, rank) ||
            head->data_off - DLR_SLOT_PAGE + head->data_bytes <= s->room;
 }
 
-int dlr_sum_join(struct dlr_data *d, int32_t rank, struct dlr_version v,
-                 const void *meta, struct dlr_sum **ret)
+int dlr_parity_sum_join(struct dlr_data *d, int32_t rank, struct dlr_version v,
+                        const void *meta, struct dlr_parity_sum **ret)
 {
-    const struct dlr_sum_order *o = dlr_data_sum_order(d, rank, v);
+    const struct dlr_parity_order *o = dlr_data_parity_order(d, rank, v);
     struct dlr_meta_head head = head_of(meta);
-    struct dlr_sum *s = d->sums;
+    struct dlr_parity_sum *s = d->sums;
     uint32_t bit;
     int rc;
 
@@ -372,8 +374,8 @@ int dlr_sum_join(struct dlr_data *d, int32_t rank, struct dlr_version v,
     rc = s ? 0 : new_sum(d, o, v, &s);
     if (rc < 0)
         return rc;
-    bit = 1u << dlr_sum_order_term(&s->order, rank);
-    if (dlr_sum_doomed(s))
+    bit = 1u << dlr_parity_order_term(&s->order, rank);
+    if (dlr_parity_sum_is_rejected(s))
         return -ECANCELED;
     if ((s->joined & bit) || !fits(s, rank, &head)) {
         s->bad = true; /* what it added the first time cannot be told apart */
@@ -385,49 +387,49 @@ int dlr_sum_join(struct dlr_data *d, int32_t rank, struct dlr_version v,
     return 0;
 }
 
-void dlr_sum_leave(struct dlr_sum *sum, int32_t rank, int rc)
+void dlr_parity_sum_leave(struct dlr_parity_sum *sum, int32_t rank, int rc)
 {
     sum->inputs--;
     if (rc < 0)
         sum->bad = true;
     else
-        sum->added |= 1u << dlr_sum_order_term(&sum->order, rank);
+        sum->added |= 1u << dlr_parity_order_term(&sum->order, rank);
 }
 
-/* --- chunks --------------------------------------------------------------------------------- */
+/* --- blocks --------------------------------------------------------------------------------- */
 
-void dlr_sum_add(struct dlr_sum *sum, int32_t rank, uint64_t off, const void *data,
-                 size_t bytes)
+void dlr_parity_sum_add(struct dlr_parity_sum *sum, int32_t rank, uint64_t off,
+                        const void *data, size_t bytes)
 {
     if (off >= sum->room)
         return;
     if (bytes > sum->room - off)
         bytes = sum->room - off; /* the padding of a parity shard */
-    dlr_parity_add(sum->order.term[dlr_sum_order_term(&sum->order, rank)].coef, data,
+    dlr_parity_add(sum->order.term[dlr_parity_order_term(&sum->order, rank)].coef, data,
                    sum->image + off, bytes);
 }
 
-int dlr_sum_chunk(const struct dlr_sum *sum, const void *meta, uint32_t i,
-                  uint64_t *ret_off, size_t *ret_bytes, uint32_t *ret_crc)
+int dlr_parity_sum_block(const struct dlr_parity_sum *sum, const void *meta, uint32_t i,
+                         uint64_t *ret_off, size_t *ret_bytes, uint32_t *ret_crc)
 {
     struct dlr_meta_head head = head_of(meta);
-    uint64_t from = (uint64_t)i * DLR_SLOT_CHUNK, left;
-    size_t crcs = head.meta_bytes - ((size_t)head.nchunks + 1) * sizeof(uint32_t);
+    uint64_t from = (uint64_t)i * DLR_SLOT_BLOCK, left;
+    size_t crcs = head.meta_bytes - ((size_t)head.nblocks + 1) * sizeof(uint32_t);
 
-    if (i >= head.nchunks)
+    if (i >= head.nblocks)
         return -ERANGE;
     left = head.data_bytes - from;
     *ret_off = from;
-    if (!dlr_sum_order_parity(&sum->order, head.rank))
+    if (!dlr_parity_order_is_shard(&sum->order, head.rank))
         *ret_off += head.data_off - DLR_SLOT_PAGE;
-    *ret_bytes = left < DLR_SLOT_CHUNK ? left : DLR_SLOT_CHUNK;
+    *ret_bytes = left < DLR_SLOT_BLOCK ? left : DLR_SLOT_BLOCK;
     memcpy(ret_crc, (const char *)meta + crcs + i * sizeof(uint32_t), sizeof(*ret_crc));
     return 0;
 }
 
-size_t dlr_sum_meta(const struct dlr_sum *sum, const void *meta)
+size_t dlr_parity_sum_meta(const struct dlr_parity_sum *sum, const void *meta)
 {
     struct dlr_meta_head head = head_of(meta);
 
-    return dlr_sum_order_parity(&sum->order, head.rank) ? 0 : head.meta_bytes;
+    return dlr_parity_order_is_shard(&sum->order, head.rank) ? 0 : head.meta_bytes;
 }

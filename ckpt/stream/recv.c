@@ -11,15 +11,15 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 
-struct piece { /* a chunk that is being fetched, then checked */
+struct piece { /* a block that is being fetched, then checked */
     struct dlr_job job;
     struct dlr_recv *r;
     void *to;
     size_t bytes;
     uint32_t crc;
-    struct dlr_wire_chunk head;
-    uint64_t off; /* of a chunk that is added to a sum; its memory is the piece's */
-    bool meta;    /* not a chunk: the meta block, checked before */
+    struct dlr_wire_block head;
+    uint64_t off; /* of a block that is added to a sum; its memory is the piece's */
+    bool meta;    /* not a block: the meta block, checked before */
 };
 
 static struct dlr_wire_answer answer_to(const unsigned char *token, uint64_t peer_id,
@@ -56,7 +56,7 @@ static void tell_agent(struct dlr_data *d, const struct dlr_recv *r, int64_t ns)
     msg.arg[0] = r->version.round;
     msg.arg[1] = r->data_bytes;
     msg.arg[2] = (uint64_t)ns;
-    dlr_data_say(d, &msg, NULL, 0);
+    dlr_stream_send_agent(d, &msg, NULL, 0);
 }
 
 static void forget(struct dlr_recv *r)
@@ -93,20 +93,20 @@ static void release(struct dlr_recv *r)
     int rc = r->rc;
 
     if (r->sum)
-        dlr_sum_leave(r->sum, r->rank, rc);
+        dlr_parity_sum_leave(r->sum, r->rank, rc);
     if (rc == 0 && r->held && !head_is_as_it_came(r))
         rc = -EBADMSG;
-    if (r->held && !dlr_held_write_done(&d->held, r->held, rc == 0) && rc == 0)
-        rc = -ECANCELED; /* aborted while the last chunks came */
+    if (r->held && !dlr_slot_table_write_done(&d->held, r->held, rc == 0) && rc == 0)
+        rc = -ECANCELED; /* aborted while the last blocks came */
     say(r, opened ? DLR_WIRE_ACK : DLR_WIRE_ANSWER, rc);
-    if (rc == 0 && !r->summed && !r->brought)
+    if (rc == 0 && !r->summed && !r->fetched)
         tell_agent(d, r, dlr_now_ns() - r->start_ns);
     if (rc < 0)
         dlr_debug("copy of rank %d step %llu given up: %s", r->rank,
                   (unsigned long long)r->version.step, strerror(-rc));
     forget(r);
     if (opened)
-        dlr_held_freed(&d->held);
+        dlr_slot_table_freed(&d->held);
 }
 
 void dlr_recv_end(struct dlr_recv *r, int rc)
@@ -134,7 +134,7 @@ static int add_meta(struct dlr_recv *r)
                         .r = r,
                         .meta = true,
                         .to = r->meta,
-                        .bytes = dlr_sum_meta(r->sum, r->meta)};
+                        .bytes = dlr_parity_sum_meta(r->sum, r->meta)};
     r->want++;
     r->inflight++;
     dlr_work_add(r->d->sum, &p->job);
@@ -144,7 +144,7 @@ static int add_meta(struct dlr_recv *r)
 /* Has r join its sum when that has a slot. False: it goes on waiting. */
 static bool join_sum(struct dlr_recv *r)
 {
-    int rc = dlr_sum_join(r->d, r->rank, r->version, r->meta, &r->sum);
+    int rc = dlr_parity_sum_join(r->d, r->rank, r->version, r->meta, &r->sum);
 
     if (rc == -EAGAIN)
         return false;
@@ -167,19 +167,19 @@ static void guard_meta(const struct dlr_recv *r)
     size_t bytes;
 
     dlr_slot_meta(r->held->slot, &meta, &bytes);
-    dlr_held_guard(&r->d->held, r->held, meta, bytes);
+    dlr_slot_table_guard(&r->d->held, r->held, meta, bytes);
 }
 
-static struct dlr_held *free_slot(const struct dlr_recv *r)
+static struct dlr_slot_table_slot *free_slot(const struct dlr_recv *r)
 {
-    return r->brought ? dlr_held_choose_brought(&r->d->held, r->rank)
-                      : dlr_held_choose(&r->d->held, r->rank);
+    return r->fetched ? dlr_slot_table_choose_brought(&r->d->held, r->rank)
+                      : dlr_slot_table_choose(&r->d->held, r->rank);
 }
 
 /* Gives r a slot when one is free. */
 static void open_slot(struct dlr_recv *r)
 {
-    struct dlr_held *held;
+    struct dlr_slot_table_slot *held;
     struct dlr_err err;
     int rc;
 
@@ -188,7 +188,7 @@ static void open_slot(struct dlr_recv *r)
         return;
     }
     held = free_slot(r);
-    if (!held || !dlr_held_claim(&r->d->held, held))
+    if (!held || !dlr_slot_table_claim(&r->d->held, held))
         return;
     rc = dlr_slot_put_meta(held->slot, r->meta, r->meta_bytes, &err);
     if (rc < 0) {
@@ -198,12 +198,12 @@ static void open_slot(struct dlr_recv *r)
         return;
     }
     r->held = held;
-    dlr_held_write(&r->d->held, held, r->version);
+    dlr_slot_table_write(&r->d->held, held, r->version);
     guard_meta(r);
     r->start_ns = dlr_now_ns();
     r->moved_ms = dlr_now_ms();
     say(r, DLR_WIRE_ANSWER, 0);
-    if (!r->nchunks)
+    if (!r->nblocks)
         dlr_recv_end(r, 0);
 }
 
@@ -235,13 +235,13 @@ static int new_recv(struct dlr_data *d, struct dlr_net_in *in,
     r->round = head->round;
     r->meta_bytes = head->meta_bytes;
     r->data_bytes = info->data_bytes;
-    r->nchunks = r->want = info->nchunks;
-    r->summed = dlr_data_sum_order(d, r->rank, r->version) != NULL;
-    r->brought = dlr_data_brings(d, r->rank, r->version);
+    r->nblocks = r->want = info->nblocks;
+    r->summed = dlr_data_parity_order(d, r->rank, r->version) != NULL;
+    r->fetched = dlr_data_fetches(d, r->rank, r->version);
     r->start_ms = dlr_now_ms();
     memcpy(r->token, head->token, sizeof(r->token));
     r->meta = malloc(r->meta_bytes);
-    r->got = calloc(1, info->nchunks / 8 + 1);
+    r->got = calloc(1, info->nblocks / 8 + 1);
     if (r->meta && r->got)
         rc = dlr_net_sender(in, address, head->address_bytes, &r->peer, NULL);
     if (rc < 0) {
@@ -275,17 +275,17 @@ static int begin(struct dlr_data *d, struct dlr_net_in *in,
     rc = dlr_data_check_meta(d, head, meta, &info);
     if (rc < 0)
         return rc;
-    if (dlr_data_sum_order(d, head->rank, info.version)) {
-        if (dlr_data_sum_known(d, head->rank, info.version))
+    if (dlr_data_parity_order(d, head->rank, info.version)) {
+        if (dlr_parity_sum_known(d, head->rank, info.version))
             return -EALREADY;
-    } else if (dlr_held_version(&d->held, head->rank, info.version)) {
+    } else if (dlr_slot_table_version(&d->held, head->rank, info.version)) {
         struct dlr_recv known = {
             .rank = head->rank, .version = info.version, .data_bytes = info.data_bytes};
 
         tell_agent(d, &known, 0);
         return -EALREADY;
     }
-    if (head->vround == d->round && dlr_held_is_over(&d->held, info.version))
+    if (head->vround == d->round && dlr_slot_table_is_over(&d->held, info.version))
         return -ECANCELED;
     end_older(d, head);
     rc = new_recv(d, in, head, address, meta, &info, &r);
@@ -322,7 +322,7 @@ void dlr_data_recv_begin(struct dlr_data *d, struct dlr_net_in *in)
 
 /* Of what began over a stream nothing comes over UCX, where it would not be proved. */
 static struct dlr_recv *find(struct dlr_data *d, const struct dlr_net_in *in,
-                             const struct dlr_wire_chunk *head)
+                             const struct dlr_wire_block *head)
 {
     struct dlr_recv *r = d->recvs;
 
@@ -334,26 +334,27 @@ static struct dlr_recv *find(struct dlr_data *d, const struct dlr_net_in *in,
                : NULL;
 }
 
-static int place_chunk(struct dlr_recv *r, uint32_t i, struct piece *ret)
+static int place_block(struct dlr_recv *r, uint32_t i, struct piece *ret)
 {
-    return r->sum ? dlr_sum_chunk(r->sum, r->meta, i, &ret->off, &ret->bytes, &ret->crc)
-                  : dlr_slot_chunk(r->held->slot, i, &ret->to, &ret->bytes, &ret->crc);
+    return r->sum ? dlr_parity_sum_block(r->sum, r->meta, i, &ret->off, &ret->bytes,
+                                         &ret->crc)
+                  : dlr_slot_block(r->held->slot, i, &ret->to, &ret->bytes, &ret->crc);
 }
 
-/* The transfer that wants this chunk, and where it goes; NULL: nobody asked for it. */
+/* The transfer that wants this block, and where it goes; NULL: nobody asked for it. */
 static struct dlr_recv *expected(struct dlr_data *d, const struct dlr_net_in *in,
                                  struct piece *ret)
 {
-    struct dlr_wire_chunk head;
+    struct dlr_wire_block head;
     struct dlr_recv *r;
     unsigned char bit, *got;
 
-    if (!in->offered || dlr_wire_read_chunk(in->head, in->head_bytes, &head) < 0)
+    if (!in->offered || dlr_wire_read_block(in->head, in->head_bytes, &head) < 0)
         return NULL;
     r = find(d, in, &head);
-    if (!r || head.index >= r->nchunks)
+    if (!r || head.index >= r->nblocks)
         return NULL;
-    if (place_chunk(r, head.index, ret) < 0) {
+    if (place_block(r, head.index, ret) < 0) {
         dlr_recv_end(r, -EBADMSG); /* the head in the slot is not what it was */
         return NULL;
     }
@@ -373,7 +374,7 @@ static struct dlr_recv *expected(struct dlr_data *d, const struct dlr_net_in *in
     return r;
 }
 
-/* A chunk is whole in its place, or is not and will not be. */
+/* A block is whole in its place, or is not and will not be. */
 static void landed(struct piece *p, int rc)
 {
     struct dlr_recv *r = p->r;
@@ -382,7 +383,7 @@ static void landed(struct piece *p, int rc)
         free(p->to);
     free(p);
     r->moved_ms = dlr_now_ms();
-    if (rc == 0 && dlr_recv_is_doomed(r))
+    if (rc == 0 && dlr_recv_is_rejected(r))
         rc = -ECANCELED;
     if (rc < 0)
         dlr_recv_end(r, rc);
@@ -400,15 +401,15 @@ static int run_check(struct dlr_job *job, struct dlr_err *err)
 
     /* As it lies where it is to stay, and nothing changes it between this look and the next. */
     if (p->r->held)
-        dlr_held_guard(&p->r->d->held, p->r->held, p->to, p->bytes);
+        dlr_slot_table_guard(&p->r->d->held, p->r->held, p->to, p->bytes);
     if (!p->meta && p->r->mac.on)
-        rc = dlr_mac_check_chunk(&p->r->mac, &p->head, p->to, p->bytes);
+        rc = dlr_mac_check_block(&p->r->mac, &p->head, p->to, p->bytes);
     if (rc < 0)
         return rc;
     if (!p->meta && dlr_crc32c(0, p->to, p->bytes) != p->crc)
         return -EBADMSG;
     if (p->r->sum)
-        dlr_sum_add(p->r->sum, p->r->rank, p->off, p->to, p->bytes);
+        dlr_parity_sum_add(p->r->sum, p->r->rank, p->off, p->to, p->bytes);
     return 0;
 }
 
@@ -417,7 +418,7 @@ static void check_done(struct dlr_job *job)
     struct piece *p = (struct piece *)job;
 
     if (job->rc < 0)
-        dlr_warn("a chunk of rank %d step %llu %s: the copy is given up", p->r->rank,
+        dlr_warn("a block of rank %d step %llu %s: the copy is given up", p->r->rank,
                  (unsigned long long)p->r->version.step,
                  job->rc == -EKEYREJECTED ? "is not as its sender has sent it"
                                           : "came damaged");
@@ -449,7 +450,7 @@ static void on_fetched(void *arg, int rc)
         check(p->r->d, p);
 }
 
-void dlr_data_recv_chunk(struct dlr_data *d, struct dlr_net_in *in)
+void dlr_data_recv_block(struct dlr_data *d, struct dlr_net_in *in)
 {
     struct piece *p = calloc(1, sizeof(*p));
     struct dlr_recv *r = p ? expected(d, in, p) : NULL;
@@ -472,7 +473,7 @@ void dlr_data_recv_retry(struct dlr_data *d)
 {
     struct dlr_recv *r;
 
-    dlr_data_sum_settle(d);
+    dlr_parity_sum_settle(d);
     do {
         r = d->recvs;
         while (r && (dlr_recv_is_open(r) || r->ending || r->summed || !free_slot(r)))

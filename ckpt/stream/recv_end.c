@@ -29,7 +29,7 @@ static struct dlr_recv *waits_in_vain(struct dlr_data *d)
     struct dlr_recv *r = d->recvs;
 
     while (r && (r->ending || dlr_recv_is_open(r) || r->version.round != d->round ||
-                 !dlr_held_is_over(&d->held, r->version)))
+                 !dlr_slot_table_is_over(&d->held, r->version)))
         r = r->next;
     return r;
 }
@@ -63,7 +63,7 @@ bool dlr_data_recv_can_wait(const struct dlr_data *d, int64_t now_ms)
 {
     const struct dlr_recv *r = d->recvs;
 
-    while (r && !r->brought && r->version.round == d->round &&
+    while (r && !r->fetched && r->version.round == d->round &&
            now_ms < r->start_ms + d->conf.transfer_timeout_ms / DLR_DATA_HURRY)
         r = r->next;
     return r == NULL;
@@ -76,21 +76,21 @@ static int64_t deadline(const struct dlr_recv *r)
     int64_t at;
 
     if (r->ending)
-        return r->end_ms + (r->cut ? DLR_DATA_STUCK_MS : DLR_DATA_DRAIN_MS);
+        return r->end_ms + (r->cut ? DLR_DATA_STUCK_MS : DLR_DATA_FLUSH_MS);
     if (!dlr_recv_is_open(r))
         return r->start_ms + conf->answer_timeout_ms;
     at = r->start_ms + conf->transfer_timeout_ms;
-    if (dlr_recv_is_doomed(r) && r->moved_ms + DLR_DATA_DOOMED_MS < at)
-        at = r->moved_ms + DLR_DATA_DOOMED_MS;
+    if (dlr_recv_is_rejected(r) && r->moved_ms + DLR_DATA_REJECTED_MS < at)
+        at = r->moved_ms + DLR_DATA_REJECTED_MS;
     return at;
 }
 
 static void act(struct dlr_recv *r)
 {
     if (!r->ending) {
-        dlr_recv_end(r, dlr_recv_is_doomed(r) ? -ECANCELED
-                        : dlr_recv_is_open(r) ? -ETIMEDOUT
-                                              : -EBUSY);
+        dlr_recv_end(r, dlr_recv_is_rejected(r) ? -ECANCELED
+                        : dlr_recv_is_open(r)   ? -ETIMEDOUT
+                                                : -EBUSY);
     } else if (!r->cut) {
         r->cut = true;
         dlr_net_drop(r->peer);
@@ -99,12 +99,13 @@ static void act(struct dlr_recv *r)
     }
 }
 
-void dlr_data_recv_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms)
+void dlr_data_recv_add_stopped_time(struct dlr_data *d, int64_t stopped_ms,
+                                    int64_t now_ms)
 {
     for (struct dlr_recv *r = d->recvs; r; r = r->next) {
-        r->moved_ms = dlr_doze_moved(r->moved_ms, dozed_ms, now_ms);
-        r->start_ms = dlr_doze_moved(r->start_ms, dozed_ms, now_ms);
-        r->end_ms = dlr_doze_moved(r->end_ms, dozed_ms, now_ms);
+        r->moved_ms = dlr_stopped_time_moved(r->moved_ms, stopped_ms, now_ms);
+        r->start_ms = dlr_stopped_time_moved(r->start_ms, stopped_ms, now_ms);
+        r->end_ms = dlr_stopped_time_moved(r->end_ms, stopped_ms, now_ms);
     }
 }
 

@@ -15,7 +15,7 @@
 struct part {
     uint64_t id; /* of the request */
     int32_t rank;
-    struct dlr_held *held;
+    struct dlr_slot_table_slot *held;
     struct dlr_slice slice;
     int rc;
     struct dlr_err err;
@@ -44,7 +44,7 @@ static void tell(struct dlr_save *s, const struct part *p)
 static void end(struct dlr_save *s)
 {
     for (unsigned i = 0; i < s->n; i++) {
-        dlr_held_read_done(s->parts[i].held);
+        dlr_slot_table_read_done(s->parts[i].held);
         tell(s, &s->parts[i]);
     }
     free(s->parts);
@@ -59,11 +59,11 @@ static void save_done(struct dlr_job *job)
     if (!s->rate)
         atomic_fetch_sub(&d->urgent, 1);
     end(s);
-    dlr_held_freed(&d->held);
+    dlr_slot_table_freed(&d->held);
 }
 
 /* Puts those that are to blame behind the others, of which it returns the number. */
-static unsigned set_aside(struct dlr_save *s, const struct dlr_saved_part *saved,
+static unsigned set_aside(struct dlr_save *s, const struct dlr_slot_file_part *saved,
                           unsigned n, int rc, const struct dlr_err *why)
 {
     unsigned good = n;
@@ -81,8 +81,8 @@ static unsigned set_aside(struct dlr_save *s, const struct dlr_saved_part *saved
     return good;
 }
 
-static void settle(struct dlr_save *s, const struct dlr_saved_part *saved, unsigned n,
-                   int rc, const struct dlr_err *why)
+static void settle(struct dlr_save *s, const struct dlr_slot_file_part *saved,
+                   unsigned n, int rc, const struct dlr_err *why)
 {
     for (unsigned i = 0; i < n; i++) {
         s->parts[i].rc = rc;
@@ -97,9 +97,9 @@ static void settle(struct dlr_save *s, const struct dlr_saved_part *saved, unsig
 static int run_save(struct dlr_job *job, struct dlr_err *err)
 {
     struct dlr_save *s = (struct dlr_save *)job;
-    const struct dlr_saved_how how = {
+    const struct dlr_slot_file_how how = {
         .check = true, .rate = s->rate, .hurry = &s->d->urgent};
-    struct dlr_saved_part *saved = calloc(s->n, sizeof(*saved));
+    struct dlr_slot_file_part *saved = calloc(s->n, sizeof(*saved));
     unsigned n = s->n, was;
     int rc = saved ? 0 : dlr_fail(err, -ENOMEM, "out of memory");
 
@@ -108,7 +108,7 @@ static int run_save(struct dlr_job *job, struct dlr_err *err)
         for (unsigned i = 0; saved && i < n; i++)
             saved[i].slot = s->parts[i].held->slot;
         if (saved && n > 0)
-            rc = dlr_saved_write(saved, n, AT_FDCWD, s->path, 0600, &how, err);
+            rc = dlr_slot_file_write(saved, n, AT_FDCWD, s->path, 0600, &how, err);
         if (saved && rc < 0)
             n = set_aside(s, saved, n, rc, err);
     } while (n < was && n > 0);
@@ -149,7 +149,8 @@ static struct dlr_save *begin(struct dlr_data *d, const struct dlr_local_msg *ms
 static int add(struct dlr_save *s, const struct dlr_local_msg *msg,
                const char **ret_why)
 {
-    struct dlr_held *held = dlr_held_version(&s->d->held, msg->rank, s->version);
+    struct dlr_slot_table_slot *held =
+        dlr_slot_table_version(&s->d->held, msg->rank, s->version);
     struct part *more;
 
     *ret_why = "this version is not held here";
@@ -164,7 +165,7 @@ static int add(struct dlr_save *s, const struct dlr_local_msg *msg,
     more[s->n].id = msg->arg[1];
     more[s->n].rank = msg->rank;
     more[s->n++].held = held;
-    dlr_held_read(held);
+    dlr_slot_table_read(held);
     return 0;
 }
 

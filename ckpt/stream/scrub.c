@@ -20,15 +20,15 @@ struct dlr_scrub {
     int64_t pass_ms, next_ms;
     bool busy;
 
-    /* Where it is: chunk of slot (rank, k), which need not be there any more. */
+    /* Where it is: block of slot (rank, k), which need not be there any more. */
     int32_t rank;
-    uint32_t k, chunk;
+    uint32_t k, block;
 
     /* Of the job. */
-    struct dlr_held *held;
+    struct dlr_slot_table_slot *held;
     struct dlr_version version;
     uint64_t bytes;
-    unsigned char copy[]; /* a chunk of memory */
+    unsigned char copy[]; /* a block of memory */
 };
 
 static bool is_whole(const struct dlr_slot *slot)
@@ -68,14 +68,15 @@ static uint64_t place_of(const struct dlr_slot *slot, const void *data)
 }
 
 /* What cannot be read would end whoever writes it next, too: its rank's worker. */
-static void renew(const struct dlr_held *held, const void *data, size_t bytes)
+static void renew(const struct dlr_slot_table_slot *held, const void *data,
+                  size_t bytes)
 {
     dlr_slot_renew(held->slot, held->fd, place_of(held->slot, data), bytes);
 }
 
 /* --- heads: everybody here looks at them ------------------------------------------------------ */
 
-static bool renew_head(const struct dlr_held *held)
+static bool renew_head(const struct dlr_slot_table_slot *held)
 {
     bool lost = false;
 
@@ -108,14 +109,14 @@ static bool read_meta(struct dlr_scrub *s)
 
 /* --- the job ---------------------------------------------------------------------------------- */
 
-/* What is wrong with the chunk of the version; NULL: nothing. */
+/* What is wrong with the block of the version; NULL: nothing. */
 static const char *fault(struct dlr_scrub *s, size_t *ret_bytes)
 {
     const void *found;
     uint32_t crc;
     void *data;
 
-    if (dlr_slot_chunk(s->held->slot, s->chunk, &data, ret_bytes, &crc) < 0)
+    if (dlr_slot_block(s->held->slot, s->block, &data, ret_bytes, &crc) < 0)
         return NULL; /* it is another's by now, or its head is damaged: seen elsewhere */
     if (!read_memory(s->copy, data, *ret_bytes, &found)) {
         if (!holds(s->held->slot, s->version))
@@ -128,7 +129,7 @@ static const char *fault(struct dlr_scrub *s, size_t *ret_bytes)
     return "is corrupt in memory";
 }
 
-static int run_chunk(struct dlr_job *job, struct dlr_err *err)
+static int run_block(struct dlr_job *job, struct dlr_err *err)
 {
     struct dlr_scrub *s = (struct dlr_scrub *)job;
     const struct sched_param none = {0};
@@ -139,15 +140,15 @@ static int run_chunk(struct dlr_job *job, struct dlr_err *err)
     sched_setscheduler(0, SCHED_IDLE, &none); /* of this thread */
     if (!dlr_slot_has_head(s->held->slot))
         return 0; /* the loop's thread finds it */
-    if (s->chunk == 0 && !read_meta(s))
+    if (s->block == 0 && !read_meta(s))
         return dlr_fail(err, -EBADMSG, "the head cannot be read from memory");
     why = fault(s, &bytes);
     again = why ? fault(s, &bytes) : NULL; /* it may have been another's in between */
     s->bytes = bytes;
-    return again ? dlr_fail(err, -EBADMSG, "chunk %u %s", s->chunk, why) : 0;
+    return again ? dlr_fail(err, -EBADMSG, "block %u %s", s->block, why) : 0;
 }
 
-static void tell_bad(struct dlr_data *d, const struct dlr_held *held,
+static void tell_bad(struct dlr_data *d, const struct dlr_slot_table_slot *held,
                      struct dlr_version v, const char *why)
 {
     struct dlr_local_msg msg;
@@ -158,7 +159,7 @@ static void tell_bad(struct dlr_data *d, const struct dlr_held *held,
     msg.step = v.step;
     msg.arg[0] = v.round;
     dlr_local_text(&msg, "%s", why);
-    dlr_data_say(d, &msg, NULL, 0);
+    dlr_stream_send_agent(d, &msg, NULL, 0);
 }
 
 /* How long to wait after so many bytes. */
@@ -167,7 +168,7 @@ static int64_t pause_ms(const struct dlr_scrub *s)
     uint64_t all = 0;
     double ms = 1e3 * (double)s->bytes / DLR_SCRUB_RATE, even;
 
-    for (const struct dlr_held *h = s->d->held.first; h; h = h->next)
+    for (const struct dlr_slot_table_slot *h = s->d->held.first; h; h = h->next)
         all += dlr_slot_bytes(h->slot);
     even = all ? (double)s->pass_ms * (double)s->bytes / (double)all : 0;
     return 1 + (int64_t)(even > ms ? even : ms);
@@ -176,46 +177,46 @@ static int64_t pause_ms(const struct dlr_scrub *s)
 /* No copy any more, and whoever has it again is not told that it is there. An own rank's slot its agent
  * marks, which knows when its worker may fill it.
  */
-static void condemn(const struct dlr_data *d, struct dlr_held *held,
+static void condemn(const struct dlr_data *d, struct dlr_slot_table_slot *held,
                     struct dlr_version v)
 {
     if (dlr_rank_among(d->held.own, d->held.nown, held->rank)) {
         held->has_bad = true;
         held->bad = v;
     } else {
-        dlr_held_doom(held);
+        dlr_slot_table_reject(held);
     }
 }
 
-static void chunk_done(struct dlr_job *job)
+static void block_done(struct dlr_job *job)
 {
     struct dlr_scrub *s = (struct dlr_scrub *)job;
 
     s->busy = false;
     s->next_ms = dlr_now_ms() + pause_ms(s);
-    s->chunk++;
+    s->block++;
     if (job->rc < 0) {
         condemn(s->d, s->held, s->version);
         tell_bad(s->d, s->held, s->version, job->err.text);
-        s->chunk = UINT32_MAX; /* the next slot */
+        s->block = UINT32_MAX; /* the next slot */
     }
-    dlr_held_read_done(s->held);
-    dlr_held_freed(&s->d->held);
+    dlr_slot_table_read_done(s->held);
+    dlr_slot_table_freed(&s->d->held);
 }
 
-/* In the order of ranks and slots: the one with that chunk, or else the next one. */
-static struct dlr_held *choose(struct dlr_scrub *s)
+/* In the order of ranks and slots: the one with that block, or else the next one. */
+static struct dlr_slot_table_slot *choose(struct dlr_scrub *s)
 {
-    struct dlr_held *best = NULL;
+    struct dlr_slot_table_slot *best = NULL;
     struct dlr_slot_info info;
 
-    for (struct dlr_held *h = s->d->held.first; h; h = h->next) {
+    for (struct dlr_slot_table_slot *h = s->d->held.first; h; h = h->next) {
         bool here = h->rank == s->rank && h->k == s->k;
 
-        if (h->writing || h->doomed || !is_whole(h->slot) ||
+        if (h->writing || h->rejected || !is_whole(h->slot) ||
             dlr_slot_info(h->slot, &info) < 0 ||
             (h->has_bad && dlr_version_eq(h->bad, info.version)) ||
-            (here ? s->chunk >= info.nchunks
+            (here ? s->block >= info.nblocks
                   : h->rank < s->rank || (h->rank == s->rank && h->k < s->k)))
             continue;
         if (!best || h->rank < best->rank || (h->rank == best->rank && h->k < best->k))
@@ -228,27 +229,27 @@ static struct dlr_held *choose(struct dlr_scrub *s)
 static bool is_quiet(const struct dlr_data *d)
 {
     if (!d->configured || d->sends || d->recvs || d->sums || d->gathering ||
-        atomic_load(&d->urgent) || dlr_held_fills(&d->held))
+        atomic_load(&d->urgent) || dlr_slot_table_fills(&d->held))
         return false;
-    for (const struct dlr_held *h = d->held.first; h; h = h->next)
+    for (const struct dlr_slot_table_slot *h = d->held.first; h; h = h->next)
         if (h->writing)
             return false;
     return true;
 }
 
-static void begin(struct dlr_scrub *s, struct dlr_held *held)
+static void begin(struct dlr_scrub *s, struct dlr_slot_table_slot *held)
 {
     struct dlr_slot_info info;
 
     if (held->rank != s->rank || held->k != s->k)
-        s->chunk = 0;
+        s->block = 0;
     s->rank = held->rank;
     s->k = held->k;
     dlr_slot_info(held->slot, &info);
     s->version = held->seen = info.version;
     s->held = held;
     s->busy = true;
-    dlr_held_read(held);
+    dlr_slot_table_read(held);
     dlr_work_add(s->work, &s->job);
 }
 
@@ -257,7 +258,7 @@ static void begin(struct dlr_scrub *s, struct dlr_held *held)
  */
 static void look_at_heads(struct dlr_data *d)
 {
-    for (struct dlr_held *h = d->held.first; h; h = h->next) {
+    for (struct dlr_slot_table_slot *h = d->held.first; h; h = h->next) {
         struct dlr_version v = h->seen.step ? h->seen : d->held.newest;
 
         if (!renew_head(h))
@@ -270,7 +271,7 @@ static void look_at_heads(struct dlr_data *d)
 int64_t dlr_data_scrub_tick(struct dlr_data *d, int64_t now_ms)
 {
     struct dlr_scrub *s = d->scrub;
-    struct dlr_held *held;
+    struct dlr_slot_table_slot *held;
 
     if (!s || s->busy || !d->held.first)
         return DLR_DATA_NEVER;
@@ -283,7 +284,7 @@ int64_t dlr_data_scrub_tick(struct dlr_data *d, int64_t now_ms)
     held = choose(s);
     if (!held) { /* from the beginning again */
         s->rank = -1;
-        s->k = s->chunk = 0;
+        s->k = s->block = 0;
         return s->next_ms;
     }
     begin(s, held);
@@ -307,10 +308,10 @@ int dlr_data_scrub_new(struct dlr_data *d, int64_t pass_ms, struct dlr_err *err)
 
     if (pass_ms <= 0)
         return 0;
-    s = calloc(1, sizeof(*s) + DLR_SLOT_CHUNK);
+    s = calloc(1, sizeof(*s) + DLR_SLOT_BLOCK);
     if (!s)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    s->job = (struct dlr_job){.run = run_chunk, .done = chunk_done};
+    s->job = (struct dlr_job){.run = run_block, .done = block_done};
     s->d = d;
     s->pass_ms = pass_ms;
     s->next_ms = dlr_now_ms() + pass_ms / 10; /* a start has better things to do */

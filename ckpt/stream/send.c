@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sending side of a transfer: BEGIN, wait for ACCEPT, chunks, wait for ACK. */
+/* The sending side of a transfer: BEGIN, wait for ACCEPT, blocks, wait for ACK. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 
-#define WINDOW 8    /* chunks in flight */
+#define WINDOW 8    /* blocks in flight */
 #define RETRY_MS 20 /* a receiver that is not in our round yet is asked again */
 
 static void free_send(struct dlr_send *s)
@@ -29,11 +29,11 @@ static void release(struct dlr_send *s)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
-    dlr_held_read_done(s->held);
+    dlr_slot_table_read_done(s->held);
     dlr_net_peer_put(s->peer);
     dlr_data_done(d, s->rank, s->version, s->agent_id, s->rc, s->why);
     free_send(s);
-    dlr_held_freed(&d->held);
+    dlr_slot_table_freed(&d->held);
 }
 
 void dlr_send_end(struct dlr_send *s, int rc, const char *why)
@@ -57,7 +57,7 @@ static bool hold_back(struct dlr_send *s, size_t bytes)
     int64_t now_ns = dlr_now_ns(), now_ms = now_ns / 1000000, wait_ms = 0, wait_ns = 0;
 
     if (s->paced)
-        wait_ms = dlr_fill_wait_ms(&d->fill, dlr_held_fills(&d->held),
+        wait_ms = dlr_fill_wait_ms(&d->fill, dlr_slot_table_fills(&d->held),
                                    d->conf.fill_limit_ms, now_ms);
     if (s->paced && !wait_ms)
         wait_ns = dlr_bucket_take(&d->bucket, bytes, now_ns);
@@ -73,7 +73,7 @@ static void landed(struct dlr_send *s, int rc, const char *why)
     s->moved_ms = dlr_now_ms();
     if (rc < 0)
         dlr_send_end(s, rc, why);
-    else if (s->doomed && s->inflight == 1)
+    else if (s->rejected && s->inflight == 1)
         dlr_send_end(s, -ECANCELED, DLR_SEND_DECIDED);
     s->inflight--;
     if (s->state == DLR_SEND_STREAMING)
@@ -82,7 +82,7 @@ static void landed(struct dlr_send *s, int rc, const char *why)
         release(s);
 }
 
-static void on_chunk_sent(void *arg, int rc)
+static void on_block_sent(void *arg, int rc)
 {
     landed(arg, rc, "the connection to the receiver failed");
 }
@@ -94,25 +94,25 @@ static void on_begin_sent(void *arg, int rc)
 
 static void pump(struct dlr_send *s)
 {
-    struct dlr_wire_chunk head = {
+    struct dlr_wire_block head = {
         .magic = DLR_WIRE_MAGIC, .version = DLR_WIRE_VERSION, .id = s->peer_id};
 
     memcpy(head.token, s->token, sizeof(head.token));
-    while (!s->doomed && s->inflight < WINDOW && s->sent < s->nchunks) {
+    while (!s->rejected && s->inflight < WINDOW && s->sent < s->nblocks) {
         size_t bytes;
         uint32_t crc;
         void *data;
-        int rc = dlr_slot_chunk(s->held->slot, s->sent, &data, &bytes, &crc);
+        int rc = dlr_slot_block(s->held->slot, s->sent, &data, &bytes, &crc);
 
         head.index = s->sent;
         if (rc == 0 && hold_back(s, bytes))
             return;
         if (rc == 0)
-            rc = dlr_mac_sign_chunk(&s->mac, &head, data, bytes);
+            rc = dlr_mac_sign_block(&s->mac, &head, data, bytes);
         if (rc == 0)
-            rc = dlr_net_offer(s->peer, DLR_WIRE_CHUNK,
+            rc = dlr_net_offer(s->peer, DLR_WIRE_BLOCK,
                                (struct dlr_net_part){&head, sizeof(head)},
-                               (struct dlr_net_part){data, bytes}, on_chunk_sent, s);
+                               (struct dlr_net_part){data, bytes}, on_block_sent, s);
         if (rc < 0) {
             dlr_send_end(s, rc, "cannot send to the receiver");
             return;
@@ -121,7 +121,7 @@ static void pump(struct dlr_send *s)
         s->inflight++;
         s->sent++;
     }
-    if (s->sent == s->nchunks)
+    if (s->sent == s->nblocks)
         s->state = DLR_SEND_SENT;
 }
 
@@ -173,7 +173,7 @@ static int load_begin(struct dlr_send *s)
     head.address_bytes = (uint16_t)addr_bytes;
     head.meta_bytes = (uint32_t)meta_bytes;
     head.data_bytes = info.data_bytes;
-    s->nchunks = info.nchunks;
+    s->nblocks = info.nblocks;
     s->begin_bytes = sizeof(head) + addr_bytes + meta_bytes + DLR_WIRE_TAG;
     s->begin = malloc(s->begin_bytes);
     if (!s->begin)
@@ -232,7 +232,7 @@ static void tell_devices(struct dlr_send *s)
     dlr_nic_report("", devices, report, sizeof(report));
     dlr_local_init(&msg, DLR_LOCAL_D_USES);
     dlr_local_text(&msg, "{\"transport\":\"%s\",%s", transport, report + 1);
-    dlr_data_say(s->d, &msg, NULL, 0);
+    dlr_stream_send_agent(s->d, &msg, NULL, 0);
 }
 
 /* A supervisor that took over asks again for what its former one had asked for: to begin anew would move
@@ -242,7 +242,7 @@ static struct dlr_send *under_way(const struct dlr_send *s)
 {
     struct dlr_send *o = s->paced ? NULL : s->d->sends;
 
-    while (o && (o->paced || o->doomed || o->state == DLR_SEND_ENDING ||
+    while (o && (o->paced || o->rejected || o->state == DLR_SEND_ENDING ||
                  o->peer != s->peer || o->rank != s->rank ||
                  !dlr_version_eq(o->version, s->version) || o->round != s->round ||
                  !dlr_data_same_token(o->token, s->token)))
@@ -250,7 +250,7 @@ static struct dlr_send *under_way(const struct dlr_send *s)
     return o;
 }
 
-/* s is a copy that o brings already: the newer request is answered with its end. */
+/* s is a copy that o fetches already: the newer request is answered with its end. */
 static void join(struct dlr_send *o, struct dlr_send *s)
 {
     dlr_data_done(s->d, o->rank, o->version, o->agent_id, -ECANCELED,
@@ -266,7 +266,7 @@ static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
                  struct dlr_err *err)
 {
     struct dlr_version v = {(uint32_t)msg->arg[0], msg->step};
-    struct dlr_held *held = dlr_held_version(&d->held, msg->rank, v);
+    struct dlr_slot_table_slot *held = dlr_slot_table_version(&d->held, msg->rank, v);
     struct dlr_send *s, *o;
     int rc;
 
@@ -301,7 +301,7 @@ static int start(struct dlr_data *d, const struct dlr_local_msg *msg,
         free_send(s);
         return rc;
     }
-    dlr_held_read(held);
+    dlr_slot_table_read(held);
     s->next = d->sends;
     d->sends = s;
     tell_devices(s);

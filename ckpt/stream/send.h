@@ -25,18 +25,18 @@ struct dlr_send {
     uint32_t round;
     unsigned char token[DLR_WIRE_TOKEN];
     struct dlr_mac mac; /* off: the transport seals */
-    struct dlr_held *held;
+    struct dlr_slot_table_slot *held;
     struct dlr_net_peer *peer;
     unsigned char *begin; /* BEGIN as it is sent: head, address, meta block, tag */
     size_t begin_bytes;
-    uint32_t nchunks, sent;
+    uint32_t nblocks, sent;
     unsigned inflight;
     int rc;
     const char *why;
     int64_t start_ms, retry_ms, end_ms;
     int64_t refused_ms; /* first told to come again; 0: it was not */
     int64_t moved_ms;   /* something was given to or came from the receiver */
-    bool doomed;        /* its version was decided against */
+    bool rejected;      /* its version was decided against */
     bool paced;
     int64_t pace_ms; /* nothing goes out before; 0: not held back */
     bool cut;

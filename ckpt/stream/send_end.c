@@ -24,7 +24,7 @@ void dlr_data_send_abort(struct dlr_data *d, struct dlr_version v)
         next = s->next;
         if (!dlr_version_eq(s->version, v))
             continue;
-        s->doomed = true; /* what is in flight ends by itself */
+        s->rejected = true; /* what is in flight ends by itself */
         if (!s->inflight)
             dlr_send_end(s, -ECANCELED, DLR_SEND_DECIDED);
     }
@@ -98,13 +98,13 @@ static int64_t look(struct dlr_send *s, int64_t now_ms)
     int64_t at;
 
     if (s->state == DLR_SEND_ENDING) {
-        if (!s->cut && now_ms >= s->end_ms + DLR_DATA_DRAIN_MS) {
+        if (!s->cut && now_ms >= s->end_ms + DLR_DATA_FLUSH_MS) {
             s->cut = true;
             dlr_net_drop(s->peer);
         }
         if (now_ms >= s->end_ms + DLR_DATA_STUCK_MS)
             dlr_data_stuck();
-        return s->end_ms + (s->cut ? DLR_DATA_STUCK_MS : DLR_DATA_DRAIN_MS);
+        return s->end_ms + (s->cut ? DLR_DATA_STUCK_MS : DLR_DATA_FLUSH_MS);
     }
     if (now_ms >= s->start_ms + conf->transfer_timeout_ms) {
         dlr_send_end(s, -ETIMEDOUT, "it took too long");
@@ -130,18 +130,19 @@ static int64_t look(struct dlr_send *s, int64_t now_ms)
     return at;
 }
 
-void dlr_data_send_dozed(struct dlr_data *d, int64_t dozed_ms, int64_t now_ms)
+void dlr_data_send_add_stopped_time(struct dlr_data *d, int64_t stopped_ms,
+                                    int64_t now_ms)
 {
     for (struct dlr_send *s = d->sends; s; s = s->next) {
         int64_t moved = dlr_net_moved_ms(s->peer);
 
         if (s->moved_ms < moved)
             s->moved_ms = moved;
-        s->moved_ms = dlr_doze_moved(s->moved_ms, dozed_ms, now_ms);
-        s->start_ms = dlr_doze_moved(s->start_ms, dozed_ms, now_ms);
+        s->moved_ms = dlr_stopped_time_moved(s->moved_ms, stopped_ms, now_ms);
+        s->start_ms = dlr_stopped_time_moved(s->start_ms, stopped_ms, now_ms);
         if (s->refused_ms)
-            s->refused_ms = dlr_doze_moved(s->refused_ms, dozed_ms, now_ms);
-        s->end_ms = dlr_doze_moved(s->end_ms, dozed_ms, now_ms);
+            s->refused_ms = dlr_stopped_time_moved(s->refused_ms, stopped_ms, now_ms);
+        s->end_ms = dlr_stopped_time_moved(s->end_ms, stopped_ms, now_ms);
     }
 }
 

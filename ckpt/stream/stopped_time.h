@@ -7,20 +7,21 @@
 
 #include <stdint.h>
 
-#define DLR_DATA_DOZE_MS 1000 /* shorter: the machine is busy */
+#define DLR_DATA_STOPPED_MS 1000 /* shorter: the machine is busy */
 
 /* How much later than due_ms, when it wanted to look at its transfers again, it does; 0: soon enough, or
  * due_ms is 0, no time.
  */
-static inline int64_t dlr_doze_ms(int64_t due_ms, int64_t now_ms)
+static inline int64_t dlr_stopped_ms(int64_t due_ms, int64_t now_ms)
 {
-    return due_ms && now_ms - due_ms > DLR_DATA_DOZE_MS ? now_ms - due_ms : 0;
+    return due_ms && now_ms - due_ms > DLR_DATA_STOPPED_MS ? now_ms - due_ms : 0;
 }
 
 /* A time that was noted before it dozed, as if it had not; of one noted since, now. */
-static inline int64_t dlr_doze_moved(int64_t at_ms, int64_t dozed_ms, int64_t now_ms)
+static inline int64_t dlr_stopped_time_moved(int64_t at_ms, int64_t stopped_ms,
+                                             int64_t now_ms)
 {
-    return at_ms + dozed_ms < now_ms ? at_ms + dozed_ms : now_ms;
+    return at_ms + stopped_ms < now_ms ? at_ms + stopped_ms : now_ms;
 }
 
 #endif

@@ -6,8 +6,8 @@
 #include "ckpt/stream/state.h"
 #include "common/base/log.h"
 
-void dlr_data_say(struct dlr_data *d, const struct dlr_local_msg *msg, const int *fds,
-                  unsigned nfds)
+void dlr_stream_send_agent(struct dlr_data *d, const struct dlr_local_msg *msg,
+                           const int *fds, unsigned nfds)
 {
     int rc = dlr_local_send(d->agent, msg, fds, nfds);
 
@@ -33,7 +33,7 @@ void dlr_data_done(struct dlr_data *d, int32_t rank, struct dlr_version v, uint6
         dlr_local_text(&msg, "%s: %s", why, strerror(-rc));
     else
         dlr_local_text(&msg, "%s", why);
-    dlr_data_say(d, &msg, NULL, 0);
+    dlr_stream_send_agent(d, &msg, NULL, 0);
 }
 
 void dlr_data_stuck(void)

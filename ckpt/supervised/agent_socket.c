@@ -12,7 +12,7 @@
  * it through /proc. The path comes first: most programs close what they inherit before they start
  * others, and that number may be any file by now (then the connect fails).
  */
-int dlr_reach_agent(int64_t timeout_ms, int *ret_fd, struct dlr_err *err)
+int dlr_agent_socket_connect(int64_t timeout_ms, int *ret_fd, struct dlr_err *err)
 {
     const char *path = getenv("DLROVER_AGENT_SOCKET"), *fd = getenv("DLROVER_AGENT_FD");
     char name[64];

@@ -11,6 +11,6 @@
  * that path leads nowhere the file behind descriptor DLROVER_AGENT_FD. timeout_ms and *ret_fd as
  * in dlr_local_connect(). -errno with text.
  */
-int dlr_reach_agent(int64_t timeout_ms, int *ret_fd, struct dlr_err *err);
+int dlr_agent_socket_connect(int64_t timeout_ms, int *ret_fd, struct dlr_err *err);
 
 #endif

@@ -51,12 +51,12 @@ static int ask(struct dlr_ckpt *ck, struct dlr_local_msg *msg,
                enum dlr_local_type answer, int *ret_fd, struct dlr_err *err)
 {
     struct supervised *sup = ck->mode;
-    const struct timeval limit = {.tv_sec = DLR_BRING_MS / 1000};
+    const struct timeval limit = {.tv_sec = DLR_FETCH_MS / 1000};
     DLR_AUTO_CLOSE int sock = -1;
     int fds[DLR_LOCAL_FDS], rc;
     unsigned nfds = 0;
 
-    rc = dlr_reach_agent(DLR_CONNECT_MS, &sock, err);
+    rc = dlr_agent_socket_connect(DLR_CONNECT_MS, &sock, err);
     if (rc < 0)
         return rc;
     msg->round = sup->round;
@@ -81,7 +81,7 @@ int dlr_supervised_mark_bad(struct dlr_ckpt *ck, uint64_t step)
 
     dlr_local_init(&msg, DLR_LOCAL_BAD);
     msg.step = step;
-    return ask(ck, &msg, DLR_LOCAL_BAD_TOLD, &fd, &ck->err);
+    return ask(ck, &msg, DLR_LOCAL_BAD_REPORTED, &fd, &ck->err);
 }
 
 /* The agent's answer: a slot of this node's memory, or the path of a file. */
@@ -110,7 +110,7 @@ static int open_source(void *arg, int rank, struct dlr_slot **ret, struct dlr_er
         fd = open(msg.text, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return dlr_fail(err, -errno, "rank %d: cannot open '%s': %m", rank, msg.text);
-    rc = saved ? dlr_saved_map_by(sup->heads, fd, rank, &slot, &why)
+    rc = saved ? dlr_slot_file_map_by(sup->heads, fd, rank, &slot, &why)
                : dlr_slot_map(fd, false, &slot, &why);
     if (rc < 0)
         return dlr_fail(err, rc, "rank %d: %s", rank, why.text);
@@ -219,7 +219,7 @@ static int report(struct dlr_ckpt *ck, int rc)
 int dlr_supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
 {
     struct supervised *sup = ck->mode;
-    DLR_CLEANUP(dlr_saved_heads_done) struct dlr_saved_heads heads = {0};
+    DLR_CLEANUP(dlr_slot_file_heads_done) struct dlr_slot_file_heads heads = {0};
     int64_t began = dlr_now_ns();
     int fds[DLR_LOCAL_FDS], rc;
     struct dlr_err why;

@@ -97,7 +97,7 @@ static int join(struct dlr_ckpt *ck)
     rc = dlr_parse_uint(round, UINT_MAX, &sup->round);
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "DLROVER_ROUND='%s' must be a number", round);
-    rc = dlr_reach_agent(DLR_CONNECT_MS, &sup->sock, &ck->err);
+    rc = dlr_agent_socket_connect(DLR_CONNECT_MS, &sup->sock, &ck->err);
     if (rc < 0)
         return rc;
     if (fcntl(sup->sock, F_SETFL, O_NONBLOCK) < 0)
@@ -285,7 +285,8 @@ static int receive(void *arg)
     return 0;
 }
 
-static const struct dlr_saver_ops saver_ops = {finish, finished, posted, receive};
+static const struct dlr_snapshot_thread_ops snapshot_thread_ops = {finish, finished,
+                                                                   posted, receive};
 
 /* --- in the program's thread ------------------------------------------------------- */
 
@@ -301,12 +302,12 @@ static int supervised_start(struct dlr_ckpt *ck)
     if (rc < 0)
         return dlr_fail(&ck->err, rc, "cannot ask the agent for memory: %s",
                         strerror(-rc));
-    rc = dlr_saver_new(dlr_layout_threads(ck), &saver_ops, ck, sup->sock, &ck->saver,
-                       &ck->err);
+    rc = dlr_snapshot_thread_new(dlr_layout_threads(ck), &snapshot_thread_ops, ck,
+                                 sup->sock, &ck->snapshot_thread, &ck->err);
     if (rc == 0)
-        dlr_saver_place(ck->saver, ck->page->helper_cpus);
+        dlr_snapshot_thread_affinity(ck->snapshot_thread, ck->page->helper_cpus);
     if (rc == 0 && ck->pin)
-        dlr_place(dlr_pin_thread(ck->pin), ck->page->helper_cpus);
+        dlr_thread_affinity(dlr_pin_thread(ck->pin), ck->page->helper_cpus);
     return rc;
 }
 
@@ -323,7 +324,7 @@ static void tell_missed(struct dlr_ckpt *ck, uint64_t step, const char *why, boo
         dlr_format(m->why, sizeof(m->why), "%s", why);
     }
     pthread_mutex_unlock(&sup->lock);
-    dlr_saver_post(ck->saver);
+    dlr_snapshot_thread_post(ck->snapshot_thread);
 }
 
 static void supervised_missed(struct dlr_ckpt *ck, uint64_t step, const char *why)
@@ -343,7 +344,7 @@ static int supervised_resize(struct dlr_ckpt *ck)
     pthread_mutex_lock(&sup->lock);
     sup->want_bytes = dlr_slot_plan_bytes(ck->plan);
     pthread_mutex_unlock(&sup->lock);
-    dlr_saver_post(ck->saver);
+    dlr_snapshot_thread_post(ck->snapshot_thread);
     return 0;
 }
 
@@ -383,7 +384,7 @@ static int supervised_due(struct dlr_ckpt *ck, uint64_t step,
 
     if (atomic_load(&sup->gone))
         return 0;
-    if (dlr_saver_busy(ck->saver))
+    if (dlr_snapshot_thread_busy(ck->snapshot_thread))
         return skip(ck, step, "busy: the last snapshot is not finished");
     k = take_slot(sup);
     if (k == -ENODEV)
@@ -403,7 +404,7 @@ static void supervised_close(struct dlr_ckpt *ck)
 {
     struct supervised *sup = ck->mode;
 
-    dlr_supervised_compose(ck, DLR_LOCAL_BYE, 0);
+    dlr_supervised_compose(ck, DLR_LOCAL_CLOSE, 0);
     if (!atomic_load(&sup->gone))
         dlr_supervised_tell(sup);
     release(ck);

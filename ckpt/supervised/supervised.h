@@ -11,7 +11,7 @@
 extern const struct dlr_backend dlr_backend_supervised;
 
 #define DLR_CONNECT_MS 5000 /* to the agent, and for its answer to a question */
-#define DLR_BRING_MS 600000 /* for another rank's copy, which other nodes may have */
+#define DLR_FETCH_MS 600000 /* for another rank's copy, which other nodes may have */
 
 #define MISSED_MAX 16 /* more than can be ordered at a time */
 
@@ -33,8 +33,8 @@ struct supervised {
         *offer_slot;      /* NULL when they were not as many as now: the slots are asked
                                     for one by one */
     bool offer_elsewhere; /* this rank's own may be on another node: it is asked for */
-    char offer_fault[DLR_ERR_TEXT]; /* why there is no offer_slot */
-    struct dlr_saved_heads *heads;  /* of files, while they are read; else NULL */
+    char offer_fault[DLR_ERR_TEXT];    /* why there is no offer_slot */
+    struct dlr_slot_file_heads *heads; /* of files, while they are read; else NULL */
 
     pthread_mutex_t lock; /* the helper's word to the program's thread and back */
     struct dlr_slot *slots[DLR_LOCAL_FDS];

@@ -36,7 +36,7 @@ int dlr_mac_join(struct dlr_mac *mac, const unsigned char round[DLR_MAC_KEY],
     if (rc == 0)
         rc = derive(key, sizeof(key), "message", mac->message);
     if (rc == 0)
-        rc = derive(key, sizeof(key), "chunk", mac->chunk);
+        rc = derive(key, sizeof(key), "block", mac->block);
     OPENSSL_cleanse(key, sizeof(key));
     mac->on = rc == 0;
     return rc;
@@ -87,7 +87,7 @@ int dlr_mac_check(const struct dlr_mac *mac, const void *msg, size_t bytes)
                   : compare(want, (const unsigned char *)msg + bytes - DLR_WIRE_TAG);
 }
 
-static int chunk_tag(const struct dlr_mac *mac, const struct dlr_wire_chunk *head,
+static int block_tag(const struct dlr_mac *mac, const struct dlr_wire_block *head,
                      const void *data, size_t bytes, unsigned char ret[DLR_WIRE_TAG])
 {
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
@@ -96,9 +96,9 @@ static int chunk_tag(const struct dlr_mac *mac, const struct dlr_wire_chunk *hea
     bool ok;
 
     memcpy(nonce, &head->index, sizeof(head->index));
-    ok = ctx && EVP_EncryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, mac->chunk, nonce) &&
+    ok = ctx && EVP_EncryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, mac->block, nonce) &&
          EVP_EncryptUpdate(ctx, NULL, &n, (const unsigned char *)head,
-                           (int)offsetof(struct dlr_wire_chunk, tag)) &&
+                           (int)offsetof(struct dlr_wire_block, tag)) &&
          EVP_EncryptUpdate(ctx, NULL, &n, data, (int)bytes) &&
          EVP_EncryptFinal_ex(ctx, none, &n) &&
          EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_GET_TAG, DLR_WIRE_TAG, ret);
@@ -106,18 +106,18 @@ static int chunk_tag(const struct dlr_mac *mac, const struct dlr_wire_chunk *hea
     return ok ? 0 : -EIO;
 }
 
-int dlr_mac_sign_chunk(const struct dlr_mac *mac, struct dlr_wire_chunk *head,
+int dlr_mac_sign_block(const struct dlr_mac *mac, struct dlr_wire_block *head,
                        const void *data, size_t bytes)
 {
     memset(head->tag, 0, sizeof(head->tag));
-    return mac->on ? chunk_tag(mac, head, data, bytes, head->tag) : 0;
+    return mac->on ? block_tag(mac, head, data, bytes, head->tag) : 0;
 }
 
-int dlr_mac_check_chunk(const struct dlr_mac *mac, const struct dlr_wire_chunk *head,
+int dlr_mac_check_block(const struct dlr_mac *mac, const struct dlr_wire_block *head,
                         const void *data, size_t bytes)
 {
     unsigned char want[DLR_WIRE_TAG];
-    int rc = mac->on ? chunk_tag(mac, head, data, bytes, want) : -EKEYREJECTED;
+    int rc = mac->on ? block_tag(mac, head, data, bytes, want) : -EKEYREJECTED;
 
     return rc < 0 ? rc : compare(want, head->tag);
 }

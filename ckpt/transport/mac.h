@@ -15,7 +15,7 @@
 
 struct dlr_mac {
     bool on; /* false: nothing is proved, and tags are zeros */
-    unsigned char message[DLR_MAC_KEY], chunk[DLR_MAC_KEY];
+    unsigned char message[DLR_MAC_KEY], block[DLR_MAC_KEY];
 };
 
 /* The key of a round's transfers, from which neither the token nor a stream's key follows. -EIO: OpenSSL cannot. */
@@ -33,12 +33,12 @@ int dlr_mac_sign(const struct dlr_mac *mac, void *msg, size_t bytes);
 /* 0: it is as it was signed; -EKEYREJECTED. */
 int dlr_mac_check(const struct dlr_mac *mac, const void *msg, size_t bytes);
 
-/* The same of a chunk and of its head, whose tag it is: GMAC (AES-256-GCM), the index being the nonce. A key signs each
+/* The same of a block and of its head, whose tag it is: GMAC (AES-256-GCM), the index being the nonce. A key signs each
  * index once. By any thread.
  */
-int dlr_mac_sign_chunk(const struct dlr_mac *mac, struct dlr_wire_chunk *head,
+int dlr_mac_sign_block(const struct dlr_mac *mac, struct dlr_wire_block *head,
                        const void *data, size_t bytes);
-int dlr_mac_check_chunk(const struct dlr_mac *mac, const struct dlr_wire_chunk *head,
+int dlr_mac_check_block(const struct dlr_mac *mac, const struct dlr_wire_block *head,
                         const void *data, size_t bytes);
 
 #endif

@@ -43,9 +43,9 @@ int dlr_wire_read_answer(const void *msg, size_t bytes, struct dlr_wire_answer *
     return 0;
 }
 
-int dlr_wire_read_chunk(const void *msg, size_t bytes, struct dlr_wire_chunk *ret)
+int dlr_wire_read_block(const void *msg, size_t bytes, struct dlr_wire_block *ret)
 {
-    struct dlr_wire_chunk head;
+    struct dlr_wire_block head;
 
     if (bytes != sizeof(head))
         return -EBADMSG;

@@ -19,7 +19,7 @@
 enum dlr_wire_kind {
     DLR_WIRE_BEGIN = 1,  /* sender: begin, its address, the meta block, a tag */
     DLR_WIRE_ANSWER = 2, /* receiver: error 0 is ACCEPT, else REFUSE */
-    DLR_WIRE_CHUNK = 3,  /* sender: head of an offer; the data is the chunk */
+    DLR_WIRE_BLOCK = 3,  /* sender: head of an offer; the data is the block */
     DLR_WIRE_ACK = 4,    /* receiver: error 0: whole and SEALED */
 };
 
@@ -47,12 +47,12 @@ struct dlr_wire_answer { /* ANSWER and ACK */
     uint32_t error;                      /* errno */
     uint32_t zero2;
     uint64_t id;      /* the sender's */
-    uint64_t peer_id; /* the receiver's, for the chunks */
+    uint64_t peer_id; /* the receiver's, for the blocks */
     unsigned char tag[DLR_WIRE_TAG];
 };
 static_assert(sizeof(struct dlr_wire_answer) == 64, "wire layout");
 
-struct dlr_wire_chunk {
+struct dlr_wire_block {
     uint32_t magic;
     uint16_t version;
     uint16_t zero;
@@ -62,11 +62,11 @@ struct dlr_wire_chunk {
     uint32_t zero2;
     unsigned char tag[DLR_WIRE_TAG]; /* of the fields before, and of the data */
 };
-static_assert(sizeof(struct dlr_wire_chunk) == 56, "wire layout");
+static_assert(sizeof(struct dlr_wire_block) == 56, "wire layout");
 
 #define DLR_WIRE_META_MAX (UINT64_C(1) << 30) /* of a slot (ckpt/slot/meta.h) */
 
-/* The longest message of a kind, 0: there is none. Chunks are offered. */
+/* The longest message of a kind, 0: there is none. Blocks are offered. */
 static inline uint64_t dlr_wire_most(unsigned kind)
 {
     switch (kind) {
@@ -93,6 +93,6 @@ int dlr_wire_read_begin(const void *msg, size_t bytes, struct dlr_wire_begin *re
 /* Foreign bytes: fuzz target data. */
 int dlr_wire_read_answer(const void *msg, size_t bytes, struct dlr_wire_answer *ret);
 /* msg: the head of an offer. Foreign bytes: fuzz target data. */
-int dlr_wire_read_chunk(const void *msg, size_t bytes, struct dlr_wire_chunk *ret);
+int dlr_wire_read_block(const void *msg, size_t bytes, struct dlr_wire_block *ret);
 
 #endif

@@ -9,12 +9,12 @@
 
 #include "common/base/str.h"
 
-int dlr_self_keep_secrets(void)
+int dlr_process_keep_secrets(void)
 {
     return prctl(PR_SET_DUMPABLE, 0) < 0 ? -errno : 0;
 }
 
-int dlr_self_sibling(const char *name, char *buf, size_t size)
+int dlr_install_path_sibling(const char *name, char *buf, size_t size)
 {
     char exe[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);

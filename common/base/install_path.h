@@ -8,11 +8,11 @@
 /* Writes the path of the program called name in the directory of the running one. 0 or
  * -ENAMETOOLONG, -errno of readlink(2).
  */
-int dlr_self_sibling(const char *name, char *buf, size_t size);
+int dlr_install_path_sibling(const char *name, char *buf, size_t size);
 
 /* From now on memory and descriptors of this process are closed to others of the same user (no
  * ptrace, no /proc/PID/mem, no core dump): it holds a secret key. An exec ends it.
  */
-int dlr_self_keep_secrets(void);
+int dlr_process_keep_secrets(void);
 
 #endif

@@ -220,7 +220,7 @@ int dlr_memory_top(const char *path, char *buf, size_t size)
     return dlr_format(buf, size, "%s", p.top);
 }
 
-bool dlr_memory_stays(const char *path)
+bool dlr_memory_is_kept(const char *path)
 {
     char keep[PATH_MAX + sizeof(DLR_MEMORY_KEEP)];
     struct stat st;

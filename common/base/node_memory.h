@@ -49,7 +49,7 @@ int dlr_memory_top(const char *path, char *buf, size_t size);
 /* Whether what is at path may stay there for the same job, requeued: it is in the job's own tmpfs, and
  * the site says so.
  */
-bool dlr_memory_stays(const char *path);
+bool dlr_memory_is_kept(const char *path);
 
 /* path with TOP and with the name that the job's directory has on this node; path as it is when there is
  * none, or when no part of it begins with "dlrover-". -ENAMETOOLONG.

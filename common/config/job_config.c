@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FIELD(f) offsetof(struct dlr_jobconf, f)
+#define FIELD(f) offsetof(struct dlr_job_config, f)
 
 /* clang-format off */
-const struct dlr_opt dlr_jobconf_opts[] = {
+const struct dlr_opt dlr_job_config_opts[] = {
     {"enable", DLR_OPT_SWITCH, FIELD(enable), "off", "on|off",
      "keep the job running through failures"},
     {"spares", DLR_OPT_UINT, FIELD(spares), "0", "N",
@@ -29,7 +29,7 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "give up after N restarts within the time, 1h if none is said, caused by the program itself"},
     {"state-dir", DLR_OPT_PATH, FIELD(state_dir), "", "DIR",
      "directory on a shared file system for journal and state, $HOME/.dlrover when empty"},
-    /* settings, from here on: DLR_JOBCONF_OPTIONS */
+    /* settings, from here on: DLR_JOB_CONFIG_OPTIONS */
     {"heartbeat", DLR_OPT_BEAT, FIELD(beat), "200ms:5", "TIME[:MISSED]",
      "time between beats, and how many missed ones make a node dead"},
     {"checks", DLR_OPT_WORD, FIELD(checks), "all", "LIST",
@@ -38,7 +38,7 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "reserve node memory for snapshots"},
     {"vetted-every", DLR_OPT_COUNT, FIELD(vetted_every), "auto", "STEPS|auto",
      "keep one older version in memory, a new one every so many steps, 0: none"},
-    {"persist-keep", DLR_OPT_UINT, FIELD(persist_keep), "2", "COUNT",
+    {"persist-count", DLR_OPT_UINT, FIELD(persist_count), "2", "COUNT",
      "snapshots kept in the state directory, at least 1"},
     {"persist-rate", DLR_OPT_SIZE, FIELD(persist_rate), "0", "SIZE",
      "a node writes so much a second at most beside the steps, 0: no limit"},
@@ -46,13 +46,13 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "of a node's memory, or of what the job has of it, snapshots take at most this"},
     {"pace", DLR_OPT_RATE, FIELD(pace), "off", "RATE|auto|off",
      "how fast the copies of saves leave a node: bytes per second, or what steps do not feel"},
-    {"data-threads", DLR_OPT_UINT, FIELD(data_threads), "2", "N",
+    {"stream-threads", DLR_OPT_UINT, FIELD(stream_threads), "2", "N",
      "threads of a node that check what arrives there, at least 1"},
     {"net", DLR_OPT_WORD, FIELD(net), "", "DEV[,DEV]",
      "network devices for copies, such as mlx5_0:1 or eth1; the fastest when empty"},
     {"transport", DLR_OPT_TRANSPORT, FIELD(transport), "auto", "auto|stream|ucx",
      "how copies go: sealed over TCP, RDMA by UCX where there is some; ucx: UCX for all, not sealed"},
-    {"net-class", DLR_OPT_UINT, FIELD(net_class), "0", "N",
+    {"net-traffic-class", DLR_OPT_UINT, FIELD(net_traffic_class), "0", "N",
      "traffic class of copies on InfiniBand and RoCE, 0 for the network's default"},
     {"stdin-spool", DLR_OPT_SIZE, FIELD(stdin_spool), "64m", "SIZE",
      "of a pipe on srun's stdin this much is kept for later rounds"},
@@ -80,23 +80,23 @@ const struct dlr_opt dlr_jobconf_opts[] = {
      "limit for agents without a supervisor to agree"},
     {"controller-timeout", DLR_OPT_DURATION, FIELD(controller_timeout_ms), "10m", "TIME",
      "limit for slurmctld to be back when it is away and something must be started"},
-    {"mass-silence", DLR_OPT_DURATION, FIELD(mass_silence_ms), "10s", "TIME",
+    {"partition-grace", DLR_OPT_DURATION, FIELD(partition_grace_ms), "10s", "TIME",
      "when more nodes than spares, or half of all, fall silent: wait this much longer"},
     DLR_OPT_END,
 };
 /* clang-format on */
 
-void dlr_jobconf_init(struct dlr_jobconf *conf)
+void dlr_job_config_init(struct dlr_job_config *conf)
 {
     struct dlr_err err;
 
-    if (dlr_opt_defaults(dlr_jobconf_opts, conf, &err) < 0) {
+    if (dlr_opt_defaults(dlr_job_config_opts, conf, &err) < 0) {
         fprintf(stderr, "dlr: %s\n", err.text);
         abort();
     }
 }
 
-int64_t dlr_jobconf_dead_ms(const struct dlr_jobconf *conf)
+int64_t dlr_job_config_dead_ms(const struct dlr_job_config *conf)
 {
     return (int64_t)conf->beat.every_ms * conf->beat.missed;
 }

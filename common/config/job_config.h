@@ -15,13 +15,13 @@
 /* What the plugin tells the supervisor beside the settings: where srun's own parser stopped. */
 #define DLR_SRUN_WORDS_OPTION "srun-words="
 
-struct dlr_jobconf {
+struct dlr_job_config {
     bool enable;     /* --dlrover=on|off */
     unsigned spares; /* nodes of the allocation kept warm */
     struct dlr_nodes_conf
         nodes; /* training nodes a round may do with, and has at most */
     struct dlr_ratio_conf max_restarts; /* new rounds after faults of the program */
-    struct dlr_beat_conf beat;          /* --dlrover-set=heartbeat */
+    struct dlr_heartbeat_conf beat;     /* --dlrover-set=heartbeat */
     char state_dir[DLR_OPT_TEXT];       /* empty: $HOME/.dlrover */
     char name[DLR_OPT_TEXT];            /* --dlrover-name, empty: none was given */
     char checks[DLR_OPT_TEXT]; /* health checks of the rendezvous: "all", "none", a,b */
@@ -30,17 +30,17 @@ struct dlr_jobconf {
     unsigned vetted_every;     /* steps between older versions kept in memory, 0: none;
                               DLR_COUNT_AUTO: 100 where there is room for them */
     struct dlr_every_conf persist_every; /* a committed version goes to the disk */
-    unsigned persist_keep;               /* of them; 0 counts as 1 */
+    unsigned persist_count;              /* of them; 0 counts as 1 */
     uint64_t persist_rate;               /* bytes a second of a node, 0: no limit */
     char restore_from[DLR_OPT_TEXT];     /* another job or directory, empty: none */
     char ckpt_mem
         [DLR_OPT_TEXT]; /* snapshots on a node: a size, or N% of what the job has */
     struct dlr_redundancy_conf redundancy; /* where snapshots are beside their node */
-    uint64_t pace;          /* of copies: bytes per second, DLR_RATE_AUTO, 0 any */
-    unsigned data_threads;  /* that check copies; 0 counts as 1 */
-    char net[DLR_OPT_TEXT]; /* devices of the data process */
+    uint64_t pace;           /* of copies: bytes per second, DLR_RATE_AUTO, 0 any */
+    unsigned stream_threads; /* that check copies; 0 counts as 1 */
+    char net[DLR_OPT_TEXT];  /* devices of the data process */
     enum dlr_transport transport; /* of it */
-    unsigned net_class;           /* 0: the network's default */
+    unsigned net_traffic_class;   /* 0: the network's default */
     uint64_t stdin_spool;         /* bytes of a pipe kept for later rounds */
     bool lease_timer;             /* workers with libdlrover carry a timer that kills */
     int64_t agent_timeout_ms;     /* agents of a job to start and report */
@@ -54,17 +54,18 @@ struct dlr_jobconf {
     int64_t requeue_timeout_ms;    /* slurmctld to take a requeue */
     int64_t election_timeout_ms;   /* agents without a supervisor to agree */
     int64_t controller_timeout_ms; /* slurmctld to be back */
-    int64_t mass_silence_ms;       /* too many nodes silent at once: wait so long */
+    int64_t partition_grace_ms;    /* too many nodes silent at once: wait so long */
 };
 
-#define DLR_JOBCONF_OPTIONS 10 /* the first rows are options of their own, for people */
+#define DLR_JOB_CONFIG_OPTIONS                                                         \
+    10 /* the first rows are options of their own, for people */
 
-extern const struct dlr_opt dlr_jobconf_opts[];
+extern const struct dlr_opt dlr_job_config_opts[];
 
 /* All fields at their defaults; cannot fail (a bad default aborts: our bug). */
-void dlr_jobconf_init(struct dlr_jobconf *conf);
+void dlr_job_config_init(struct dlr_job_config *conf);
 
 /* After this silence a node counts as dead: every_ms * missed. */
-int64_t dlr_jobconf_dead_ms(const struct dlr_jobconf *conf);
+int64_t dlr_job_config_dead_ms(const struct dlr_job_config *conf);
 
 #endif

@@ -112,7 +112,7 @@ int dlr_opt_number(const struct dlr_opt *opt, const void *conf, uint64_t *ret_nu
         *ret_number = *(const uint64_t *)at;
         return 0;
     case DLR_OPT_BEAT:
-        *ret_number = ((const struct dlr_beat_conf *)at)->every_ms;
+        *ret_number = ((const struct dlr_heartbeat_conf *)at)->every_ms;
         return 0;
     case DLR_OPT_RATIO: /* part of one is more than none */
         per_ms = ratio->per_ms ? ratio->per_ms : DLR_RATIO_MS;
@@ -134,7 +134,7 @@ void dlr_opt_put_number(const struct dlr_opt *opt, void *conf, uint64_t number)
     else if (opt->type == DLR_OPT_SIZE)
         *(uint64_t *)at = number;
     else if (opt->type == DLR_OPT_BEAT)
-        ((struct dlr_beat_conf *)at)->every_ms = (unsigned)number;
+        ((struct dlr_heartbeat_conf *)at)->every_ms = (unsigned)number;
     else if (opt->type == DLR_OPT_RATIO)
         *(struct dlr_ratio_conf *)at =
             (struct dlr_ratio_conf){(unsigned)number, DLR_RATIO_MS};

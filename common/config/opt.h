@@ -22,7 +22,7 @@ enum dlr_opt_type {
     DLR_OPT_WORD,     /* char[DLR_OPT_TEXT]: printable, no blanks, no quotes */
     DLR_OPT_NAME,     /* char[DLR_OPT_TEXT]: a file's name, at most DLR_OPT_NAME_MAX */
     DLR_OPT_SHARE,    /* char[DLR_OPT_TEXT]: a size above 0, or 1% to 100% */
-    DLR_OPT_BEAT,     /* struct dlr_beat_conf: TIME[:MISSED] */
+    DLR_OPT_BEAT,     /* struct dlr_heartbeat_conf: TIME[:MISSED] */
     DLR_OPT_EVERY,    /* struct dlr_every_conf: off, auto, STEPS or TIME */
     DLR_OPT_RATE,     /* uint64_t, bytes per second: off (0), auto or a size */
     DLR_OPT_COUNT,    /* unsigned: a number, or auto, which is DLR_COUNT_AUTO */
@@ -37,7 +37,7 @@ enum dlr_opt_type {
 #define DLR_OPT_TEXT 1024
 #define DLR_OPT_NAME_MAX 32
 
-struct dlr_beat_conf {
+struct dlr_heartbeat_conf {
     unsigned every_ms;
     unsigned missed; /* beats of silence after which a node counts as dead */
 };

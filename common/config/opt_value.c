@@ -124,7 +124,7 @@ static int parse_beat(const char *text, union dlr_opt_value *ret)
         return rc;
     if (ms < BEAT_MIN_MS || ms > BEAT_MAX_MS || missed < BEAT_MISSED_MIN)
         return -ERANGE;
-    ret->beat = (struct dlr_beat_conf){.every_ms = (unsigned)ms, .missed = missed};
+    ret->beat = (struct dlr_heartbeat_conf){.every_ms = (unsigned)ms, .missed = missed};
     return 0;
 }
 
@@ -327,7 +327,7 @@ static const struct {
         {parse_share, DLR_OPT_TEXT,
          "a size above 0, such as '512m' or '4g', or a share from '1%' to '100%'"},
     [DLR_OPT_BEAT] =
-        {parse_beat, sizeof(struct dlr_beat_conf),
+        {parse_beat, sizeof(struct dlr_heartbeat_conf),
          "TIME[:MISSED], a time from 10ms to 1m and a count from 2 to 1000, "
          "such as '200ms:5'"},
     [DLR_OPT_EVERY] = {parse_every, sizeof(struct dlr_every_conf),
@@ -460,7 +460,7 @@ static const char *show_word(enum dlr_opt_type type, const void *at)
 int dlr_opt_value_show(enum dlr_opt_type type, const void *at, char *buf, size_t size)
 {
     const char *word = show_word(type, at);
-    const struct dlr_beat_conf *beat = at;
+    const struct dlr_heartbeat_conf *beat = at;
     const struct dlr_nodes_conf *nodes = at;
     char time[32];
 

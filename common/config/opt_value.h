@@ -15,7 +15,7 @@ union dlr_opt_value {
     unsigned number;
     int64_t ms;
     uint64_t bytes;
-    struct dlr_beat_conf beat;
+    struct dlr_heartbeat_conf beat;
     struct dlr_every_conf every;
     struct dlr_redundancy_conf redundancy;
     struct dlr_nodes_conf nodes;

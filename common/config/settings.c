@@ -16,7 +16,7 @@ static int unknown(const char *key, struct dlr_err *err)
     const char *keys[KEYS_MAX], *near;
     size_t n = 0;
 
-    for (const struct dlr_opt *opt = dlr_jobconf_opts + DLR_JOBCONF_OPTIONS;
+    for (const struct dlr_opt *opt = dlr_job_config_opts + DLR_JOB_CONFIG_OPTIONS;
          opt->name && n < KEYS_MAX; opt++)
         keys[n++] = opt->name;
     near = dlr_nearest(key, keys, n);
@@ -47,14 +47,14 @@ static int read_one(char *word, dlr_settings_fn fn, void *arg, struct dlr_err *e
 
     if (value)
         *value++ = '\0';
-    opt = dlr_opt_find(dlr_jobconf_opts, word);
+    opt = dlr_opt_find(dlr_job_config_opts, word);
     if (!opt)
         return unknown(word, err);
-    row = (size_t)(opt - dlr_jobconf_opts);
+    row = (size_t)(opt - dlr_job_config_opts);
     if (row == 0)
         return dlr_fail(err, -EINVAL, "'enable' is an option of its own: --dlrover=%s",
                         opt->arg);
-    if (row < DLR_JOBCONF_OPTIONS)
+    if (row < DLR_JOB_CONFIG_OPTIONS)
         return dlr_fail(err, -EINVAL, "'%s' is an option of its own: --dlrover-%s=%s",
                         word, word, opt->arg);
     if (!value)

@@ -8,9 +8,9 @@
 
 #define NAME_ROOM 64
 
-bool dlr_jobrules_has(const char *name)
+bool dlr_site_rules_has(const char *name)
 {
-    if (dlr_opt_find(dlr_jobconf_opts, name))
+    if (dlr_opt_find(dlr_job_config_opts, name))
         return false; /* max-restarts is a setting */
     return dlr_streq(name, "forbid") || dlr_after(name, "min-") ||
            dlr_after(name, "max-");
@@ -18,18 +18,18 @@ bool dlr_jobrules_has(const char *name)
 
 static int find_row(const char *name, size_t *ret_row, struct dlr_err *err)
 {
-    const struct dlr_opt *opt = dlr_opt_find(dlr_jobconf_opts, name);
+    const struct dlr_opt *opt = dlr_opt_find(dlr_job_config_opts, name);
 
     if (!opt)
-        return dlr_opt_set(dlr_jobconf_opts, name, "", NULL,
+        return dlr_opt_set(dlr_job_config_opts, name, "", NULL,
                            err); /* says what is known */
-    if (opt - dlr_jobconf_opts >= DLR_JOBRULES_ROWS)
+    if (opt - dlr_job_config_opts >= DLR_SITE_RULES_ROWS)
         return dlr_fail(err, -ENOSPC, "no room for a rule about '%s'", name);
-    *ret_row = (size_t)(opt - dlr_jobconf_opts);
+    *ret_row = (size_t)(opt - dlr_job_config_opts);
     return 0;
 }
 
-static int forbid(struct dlr_jobrules *rules, const char *list, struct dlr_err *err)
+static int forbid(struct dlr_site_rules *rules, const char *list, struct dlr_err *err)
 {
     int worst = 0;
 
@@ -58,12 +58,12 @@ static int forbid(struct dlr_jobrules *rules, const char *list, struct dlr_err *
 static bool has_order(const struct dlr_opt *opt)
 {
     uint64_t number;
-    struct dlr_jobconf conf = {0};
+    struct dlr_job_config conf = {0};
 
     return dlr_opt_number(opt, &conf, &number) == 0;
 }
 
-static int limit(struct dlr_jobconf *bounds, bool *has, const char *name,
+static int limit(struct dlr_job_config *bounds, bool *has, const char *name,
                  const char *value, struct dlr_err *err)
 {
     size_t row;
@@ -71,18 +71,18 @@ static int limit(struct dlr_jobconf *bounds, bool *has, const char *name,
 
     if (rc < 0)
         return rc;
-    if (!has_order(&dlr_jobconf_opts[row]))
+    if (!has_order(&dlr_job_config_opts[row]))
         return dlr_fail(err, -EINVAL,
                         "'%s' is no number and no time: forbid=%s is what there is",
                         name, name);
-    rc = dlr_opt_set(dlr_jobconf_opts, name, value, bounds, err);
+    rc = dlr_opt_set(dlr_job_config_opts, name, value, bounds, err);
     if (rc == 0)
         has[row] = true;
     return rc;
 }
 
-int dlr_jobrules_set(struct dlr_jobrules *rules, const char *name, const char *value,
-                     struct dlr_err *err)
+int dlr_site_rules_set(struct dlr_site_rules *rules, const char *name,
+                       const char *value, struct dlr_err *err)
 {
     const char *of;
 
@@ -95,8 +95,8 @@ int dlr_jobrules_set(struct dlr_jobrules *rules, const char *name, const char *v
     return dlr_fail(err, -ENOENT, "unknown rule '%.64s'", name);
 }
 
-static bool same(const struct dlr_opt *opt, const struct dlr_jobconf *a,
-                 const struct dlr_jobconf *b)
+static bool same(const struct dlr_opt *opt, const struct dlr_job_config *a,
+                 const struct dlr_job_config *b)
 {
     char left[DLR_OPT_TEXT + 1], right[DLR_OPT_TEXT + 1];
 
@@ -104,8 +104,8 @@ static bool same(const struct dlr_opt *opt, const struct dlr_jobconf *a,
            dlr_opt_show(opt, b, right, sizeof(right)) == 0 && dlr_streq(left, right);
 }
 
-static int outside(const struct dlr_opt *opt, const struct dlr_jobconf *wanted,
-                   const struct dlr_jobconf *bound, const char *relation,
+static int outside(const struct dlr_opt *opt, const struct dlr_job_config *wanted,
+                   const struct dlr_job_config *bound, const char *relation,
                    const char *most, struct dlr_err *err)
 {
     char value[DLR_OPT_TEXT + 1], end[DLR_OPT_TEXT + 1];
@@ -118,15 +118,15 @@ static int outside(const struct dlr_opt *opt, const struct dlr_jobconf *wanted,
                     relation, most, end);
 }
 
-int dlr_jobrules_check(const struct dlr_jobrules *rules, size_t row,
-                       const struct dlr_jobconf *wanted, const struct dlr_jobconf *site,
-                       struct dlr_err *err)
+int dlr_site_rules_check(const struct dlr_site_rules *rules, size_t row,
+                         const struct dlr_job_config *wanted,
+                         const struct dlr_job_config *site, struct dlr_err *err)
 {
-    const struct dlr_opt *opt = &dlr_jobconf_opts[row];
+    const struct dlr_opt *opt = &dlr_job_config_opts[row];
     uint64_t value, bound;
     char own[DLR_OPT_TEXT + 1];
 
-    if (row >= DLR_JOBRULES_ROWS)
+    if (row >= DLR_SITE_RULES_ROWS)
         return 0;
     if (rules->forbidden[row] && !same(opt, wanted, site)) {
         dlr_opt_show(opt, site, own, sizeof(own));
@@ -144,10 +144,11 @@ int dlr_jobrules_check(const struct dlr_jobrules *rules, size_t row,
     return 0;
 }
 
-void dlr_jobrules_fit(const struct dlr_jobrules *rules, struct dlr_jobconf *conf)
+void dlr_site_rules_fit(const struct dlr_site_rules *rules, struct dlr_job_config *conf)
 {
-    for (size_t row = 0; row < DLR_JOBRULES_ROWS && dlr_jobconf_opts[row].name; row++) {
-        const struct dlr_opt *opt = &dlr_jobconf_opts[row];
+    for (size_t row = 0; row < DLR_SITE_RULES_ROWS && dlr_job_config_opts[row].name;
+         row++) {
+        const struct dlr_opt *opt = &dlr_job_config_opts[row];
         uint64_t value, bound;
 
         if (dlr_opt_number(opt, conf, &value) < 0)

@@ -10,7 +10,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
 
-#define DLR_MSG_VERSION 1
+#define DLR_MSG_VERSION 2
 #define DLR_MSG_MAX (4u << 20) /* bytes */
 
 static inline void dlr_cleanup_json(json_t **j)
@@ -19,7 +19,7 @@ static inline void dlr_cleanup_json(json_t **j)
 }
 #define DLR_AUTO_JSON DLR_CLEANUP(dlr_cleanup_json)
 
-/* A new object {"v":1,"t":type}; owned by the caller. NULL when out of memory. */
+/* A new object {"v":2,"t":type}; owned by the caller. NULL when out of memory. */
 json_t *dlr_msg_new(const char *type);
 
 /* Parses size bytes: an object of our version with a string "t", no duplicate keys.

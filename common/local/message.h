@@ -12,7 +12,7 @@
 #include "common/base/err.h"
 
 #define DLR_LOCAL_MAGIC 0x4c524c44u /* "DLRL" */
-#define DLR_LOCAL_VERSION 1
+#define DLR_LOCAL_VERSION 2
 #define DLR_LOCAL_TEXT 8192
 #define DLR_LOCAL_FDS 8
 
@@ -38,7 +38,7 @@ enum dlr_local_type {
                                 arg[1] = 0 or errno, arg[2] = 1: the program named
                                 something else, arg[3] = 1 + the rank whose copy
                                 is corrupt (0: none is), text = why */
-    DLR_LOCAL_BYE = 21,      /* round, rank: the worker closes in order */
+    DLR_LOCAL_CLOSE = 21,    /* round, rank: the worker closes in order */
     DLR_LOCAL_PEEK = 22, /* round, rank, arg[0] = the rank whose slot of the version to
                             restore is wanted; on a connection of its own */
     DLR_LOCAL_BAD =
@@ -58,15 +58,15 @@ enum dlr_local_type {
     DLR_LOCAL_PEEKED =
         35, /* arg[0] = rank, arg[1] = 0 or errno, text = why; fd: its slot, or without
                                one text = path of its file */
-    DLR_LOCAL_BAD_TOLD = 36, /* answer to DLR_LOCAL_BAD: the supervisor is told */
-    DLR_LOCAL_REFUSED = 37,  /* in place of WELCOME: arg[1] = errno, text = why */
+    DLR_LOCAL_BAD_REPORTED = 36, /* answer to DLR_LOCAL_BAD: the supervisor is told */
+    DLR_LOCAL_REFUSED = 37,      /* in place of WELCOME: arg[1] = errno, text = why */
 
     /* agent -> data process */
     DLR_LOCAL_D_CONFIG =
         48, /* round; text = JSON, see docs/protocol.md, in parts (common/local/split.h):
                arg[0] = which, arg[1] = of how many */
     DLR_LOCAL_D_RESERVE = 49, /* rank, arg[0] = bytes, arg[1] = slots, arg[2] = number
-                                 of the first: 0, or 8 for a copy that is brought */
+                                 of the first: 0, or 8 for a copy that is fetched */
     DLR_LOCAL_D_SEND =
         50, /* rank, round, step, arg[0] = version's round, arg[1] = request
                                  id, arg[2] = 1: paced, text = receiver's UCX address in hex */
@@ -82,7 +82,7 @@ enum dlr_local_type {
         54, /* arg[0] = version's round, step: kill every version newer */
     DLR_LOCAL_D_ABORT = 55, /* arg[0] = version's round, step: this one is DEAD */
     DLR_LOCAL_D_ADOPT = 56, /* D_LOAD of another run's file: the slot gets our key */
-    DLR_LOCAL_D_SUM =
+    DLR_LOCAL_D_PARITY =
         57, /* rank, round, step, arg[0] = version's round (UINT32_MAX: every
                                 version), arg[1] = id, text = "WORLD RANK*COEF ..":
                                 make this slot of those */

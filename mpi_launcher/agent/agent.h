@@ -42,9 +42,10 @@ struct dlr_agent {
     struct dlr_identity *id;
     char *cred; /* made once: an old one proves as much */
     char boot[64];
-    char taken[DLR_OPT_TEXT]; /* usual name of the memory, when somebody else has it */
+    char foreign_memory_name
+        [DLR_OPT_TEXT]; /* usual name of the memory, when somebody else has it */
     int signal_fd;
-    bool stays; /* what is in memory, for the requeued job */
+    bool keep_memory; /* what is in memory, for the requeued job */
 };
 
 /* --- control.c --- */

@@ -47,7 +47,7 @@ static void help(void)
            "\n");
     dlr_opt_help(opts, "", stdout);
     printf("\nSettings of the job:\n");
-    dlr_opt_help(dlr_jobconf_opts, "", stdout);
+    dlr_opt_help(dlr_job_config_opts, "", stdout);
     printf("\n  --help, --version\n");
 }
 
@@ -56,7 +56,7 @@ static int set_word(struct dlr_agent_self *self, const char *word, struct dlr_er
     int rc = dlr_opt_set_word(opts, word, &self->conf, err);
 
     if (rc == -ENOENT)
-        rc = dlr_opt_set_word(dlr_jobconf_opts, word, &self->job, err);
+        rc = dlr_opt_set_word(dlr_job_config_opts, word, &self->job, err);
     return rc;
 }
 
@@ -67,10 +67,11 @@ static int default_paths(struct dlr_agent_self *self, struct dlr_err *err)
     int rc = 0;
 
     if (!*c->data_program)
-        rc = dlr_self_sibling("dlrover-data", c->data_program, sizeof(c->data_program));
+        rc = dlr_install_path_sibling("dlrover-data", c->data_program,
+                                      sizeof(c->data_program));
     if (rc == 0 && !*c->report_program)
-        rc = dlr_self_sibling("dlrover-rendezvous", c->report_program,
-                              sizeof(c->report_program));
+        rc = dlr_install_path_sibling("dlrover-rendezvous", c->report_program,
+                                      sizeof(c->report_program));
     if (rc < 0)
         return dlr_fail(err, rc, "cannot find the programs beside this one: %s",
                         strerror(-rc));
@@ -111,7 +112,7 @@ int dlr_agent_conf_parse(int argc, char **argv, struct dlr_agent_self *self,
 
     if (rc < 0)
         return rc;
-    dlr_jobconf_init(&self->job);
+    dlr_job_config_init(&self->job);
     for (int i = 1; i < argc; i++) {
         const char *word = dlr_after(argv[i], "--");
 

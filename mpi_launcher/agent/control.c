@@ -42,7 +42,7 @@ void dlr_agent_hello(struct dlr_agent *a)
     if (a->self.job.transport == DLR_TRANSPORT_UCX) /* else nobody asks */
         dlr_own_hosts(hosts, sizeof(hosts));
     fstatvfs(a->self.dir_fd, &vfs);
-    dlr_agent_say(
+    dlr_agent_send_supervisor(
         a->base,
         json_pack("{s:i, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:i, "
                   "s:I, s:s}",
@@ -63,16 +63,17 @@ static int on_who(struct dlr_agent *a, const json_t *msg)
 /* Where this node stands: what a supervisor that knows nothing yet needs to go on. First, so
  * that it can judge what is said after it.
  */
-static void say_told(struct dlr_agent *a)
+static void send_round_state(struct dlr_agent *a)
 {
-    json_t *msg = json_pack("{s:i,s:s,s:I,s:I,s:I}", "v", DLR_MSG_VERSION, "t", "told",
-                            "round", a->round.known ? (json_int_t)a->round.round : -1,
-                            "turn", (json_int_t)a->round.turn, "doomed",
-                            (json_int_t)dlr_agent_tasks_doomed(a->tasks));
+    json_t *msg =
+        json_pack("{s:i,s:s,s:I,s:I,s:I}", "v", DLR_MSG_VERSION, "t", "round_state",
+                  "round", a->round.known ? (json_int_t)a->round.round : -1, "turn",
+                  (json_int_t)a->round.turn, "kill_up_to_round",
+                  (json_int_t)dlr_agent_tasks_kill_up_to_round(a->tasks));
 
     if (msg)
-        dlr_agent_save_told(a->snapshots, msg);
-    dlr_agent_say(a->base, msg);
+        dlr_agent_save_round_state(a->snapshots, msg);
+    dlr_agent_send_supervisor(a->base, msg);
 }
 
 static int on_welcome(struct dlr_agent *a, const json_t *msg)
@@ -87,13 +88,13 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
     dlr_agent_lease_welcome(a->lease, (int64_t)dead_ms);
     if (dlr_msg_str(msg, "keeper", &keeper) == 0)
         dlr_agent_keeper_watch(a->succession, keeper);
-    say_told(a);
-    dlr_agent_tasks_retell(
+    send_round_state(a);
+    dlr_agent_tasks_resend(
         a->tasks); /* it may be a supervisor that knows nothing yet */
-    dlr_agent_ranks_retell(a->snapshots);
-    dlr_agent_claims_retell(a->tasks);
-    dlr_agent_strangers_retell(a->base, a->taken);
-    dlr_agent_grace_retell(a->succession);
+    dlr_agent_ranks_resend(a->snapshots);
+    dlr_agent_claims_resend(a->tasks);
+    dlr_agent_auth_failures_resend(a->base, a->foreign_memory_name);
+    dlr_agent_grace_resend(a->succession);
     return 0;
 }
 
@@ -102,7 +103,7 @@ static int on_peers(struct dlr_agent *a, const json_t *msg)
     if (dlr_agent_succession_peers(a->succession, msg) == 0) {
         dlr_agent_data_peers(a->data);
         if (json_is_true(json_object_get(msg, "whole")))
-            dlr_agent_say(a->base, dlr_msg_new("peers_known"));
+            dlr_agent_send_supervisor(a->base, dlr_msg_new("peers_known"));
     }
     dlr_agent_data_network(a->data, msg);
     return 0;
@@ -128,8 +129,8 @@ static int on_reserve(struct dlr_agent *a, const json_t *msg)
         dlr_msg_uint(msg, "rank", INT32_MAX, &rank) < 0 ||
         dlr_msg_uint(msg, "bytes", INT64_MAX, &bytes) < 0 || bytes == 0)
         return -EBADMSG;
-    if (json_is_true(json_object_get(msg, "bring")))
-        dlr_agent_bring_reserve(a->snapshots, (int32_t)rank, bytes,
+    if (json_is_true(json_object_get(msg, "fetch")))
+        dlr_agent_fetch_reserve(a->snapshots, (int32_t)rank, bytes,
                                 json_is_true(json_object_get(msg, "make")));
     else
         dlr_agent_ranks_reserve(a->snapshots, (int32_t)rank, bytes, false);
@@ -143,7 +144,7 @@ static int on_send(struct dlr_agent *a, const json_t *msg)
 
 static int on_rebuild(struct dlr_agent *a, const json_t *msg)
 {
-    return dlr_agent_order(a->snapshots, msg, DLR_LOCAL_D_SUM, "terms");
+    return dlr_agent_order(a->snapshots, msg, DLR_LOCAL_D_PARITY, "terms");
 }
 
 static int on_load(struct dlr_agent *a, const json_t *msg)
@@ -177,14 +178,14 @@ static int on_save_at(struct dlr_agent *a, const json_t *msg)
 {
     if (dlr_agent_save_ordered(a->snapshots) ==
         0) /* the round's first: older versions are freed with it */
-        dlr_agent_save_keep(a->snapshots, json_object_get(msg, "kept"));
+        dlr_agent_save_vetted(a->snapshots, json_object_get(msg, "vetted"));
     return decide(a, msg, dlr_agent_save_at);
 }
 
 static int on_commit(struct dlr_agent *a, const json_t *msg)
 {
-    dlr_agent_save_keep(a->snapshots, json_object_get(msg, "kept"));
-    dlr_agent_bring_end(a->snapshots,
+    dlr_agent_save_vetted(a->snapshots, json_object_get(msg, "vetted"));
+    dlr_agent_fetch_end(a->snapshots,
                         "peek reads what restore loaded, until the first begin");
     return decide(a, msg, dlr_agent_save_commit);
 }
@@ -194,9 +195,9 @@ static int on_abort(struct dlr_agent *a, const json_t *msg)
     return decide(a, msg, dlr_agent_save_abort);
 }
 
-static int on_brought(struct dlr_agent *a, const json_t *msg)
+static int on_fetched(struct dlr_agent *a, const json_t *msg)
 {
-    return dlr_agent_brought(a->snapshots, msg);
+    return dlr_agent_fetched(a->snapshots, msg);
 }
 
 static int on_ask_ranks(struct dlr_agent *a, const json_t *msg)
@@ -227,7 +228,7 @@ static int on_kill(struct dlr_agent *a, const json_t *msg)
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
         return -EBADMSG;
     dlr_agent_tasks_kill(a->tasks, (uint32_t)round,
-                         json_is_true(json_object_get(msg, "drain")));
+                         json_is_true(json_object_get(msg, "flush")));
     return 0;
 }
 
@@ -241,13 +242,13 @@ static int on_report(struct dlr_agent *a, const json_t *msg)
     return 0;
 }
 
-static int on_bye(struct dlr_agent *a, const json_t *msg)
+static int on_shutdown(struct dlr_agent *a, const json_t *msg)
 {
     if (json_is_true(json_object_get(msg, "later"))) {
         dlr_agent_succession_given(a->succession, true); /* the SIGTERM is to come */
         return 0;
     }
-    a->stays = json_is_true(json_object_get(msg, "stays"));
+    a->keep_memory = json_is_true(json_object_get(msg, "keep_memory"));
     dlr_agent_end(a->base);
     return 0;
 }
@@ -256,12 +257,15 @@ static const struct {
     const char *type;
     int (*fn)(struct dlr_agent *a, const json_t *msg);
 } handlers[] = {
-    {"who", on_who},         {"welcome", on_welcome}, {"peers", on_peers},
-    {"round", on_round},     {"reserve", on_reserve}, {"send", on_send},
-    {"rebuild", on_rebuild}, {"load", on_load},       {"persist", on_persist},
-    {"save_at", on_save_at}, {"commit", on_commit},   {"abort", on_abort},
-    {"go", on_go},           {"kill", on_kill},       {"report", on_report},
-    {"bye", on_bye},         {"brought", on_brought}, {"ask_ranks", on_ask_ranks},
+    {"who", on_who},         {"welcome", on_welcome},
+    {"peers", on_peers},     {"round", on_round},
+    {"reserve", on_reserve}, {"send", on_send},
+    {"rebuild", on_rebuild}, {"load", on_load},
+    {"persist", on_persist}, {"save_at", on_save_at},
+    {"commit", on_commit},   {"abort", on_abort},
+    {"go", on_go},           {"kill", on_kill},
+    {"report", on_report},   {"shutdown", on_shutdown},
+    {"fetched", on_fetched}, {"ask_ranks", on_ask_ranks},
     {"refuse", on_refuse},
 };
 
@@ -280,7 +284,7 @@ static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)
 
 void dlr_agent_on_supervisor(struct dlr_agent *a, const struct dlr_packet *p)
 {
-    if (dlr_beat_is(p->data, p->size))
+    if (dlr_heartbeat_is(p->data, p->size))
         dlr_agent_lease_take(a->lease, p->data, p->size);
     else if (dispatch(a, p) < 0)
         dlr_debug("dropped: %.*s", (int)(p->size > 200 ? 200 : p->size),
@@ -300,6 +304,6 @@ int dlr_agent_control_start(struct dlr_agent *a, const char *key, struct dlr_err
 void dlr_agent_control_stop(struct dlr_agent *a)
 {
     if (dlr_agent_ends(a->base)) /* the run need not wait for our silence */
-        dlr_agent_say(a->base, dlr_msg_new("left"));
+        dlr_agent_send_supervisor(a->base, dlr_msg_new("left"));
     dlr_agent_supervisor_close(a->base, dlr_agent_ends(a->base) ? LEFT_MS : 0);
 }

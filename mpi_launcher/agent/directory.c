@@ -16,8 +16,8 @@
 #include "common/base/str.h"
 #include "common/local/message.h"
 
-int dlr_agent_memory_place(struct dlr_agent_self *self, char *taken, size_t size,
-                           struct dlr_err *err)
+int dlr_agent_memory_place(struct dlr_agent_self *self, char *foreign_memory_name,
+                           size_t size, struct dlr_err *err)
 {
     struct dlr_agent_conf *conf = &self->conf;
     char usual[DLR_OPT_TEXT];
@@ -29,7 +29,7 @@ int dlr_agent_memory_place(struct dlr_agent_self *self, char *taken, size_t size
     if (rc == 0 && other) {
         dlr_warn("%s: '%s' is not ours: somebody has taken the name; using '%s'",
                  self->node, usual, conf->memory);
-        dlr_format(taken, size, "%s", usual);
+        dlr_format(foreign_memory_name, size, "%s", usual);
     }
     return rc;
 }
@@ -134,17 +134,17 @@ void dlr_agent_memory_remove(const char *path, bool contents)
 {
     char job[DLR_OPT_TEXT], aside[DLR_OPT_TEXT];
     const char *run = strrchr(path, '/');
-    const char *doomed = path;
+    const char *path_gone = path;
     struct dlr_err err;
 
     /* Aside first: a successor finds all of it, with who keeps it, or nothing. */
     if (contents && dlr_format(aside, sizeof(aside), "%s.gone", path) == 0 &&
         rename(path, aside) == 0)
-        doomed = aside;
+        path_gone = aside;
     if (!contents)
         rmdir(path);
-    else if (dlr_store_remove(doomed, &err) < 0)
-        dlr_error("cannot remove '%s': %s", doomed, err.text);
+    else if (dlr_store_remove(path_gone, &err) < 0)
+        dlr_error("cannot remove '%s': %s", path_gone, err.text);
     if (run && dlr_format(job, sizeof(job), "%.*s", (int)(run - path), path) == 0)
         rmdir(job); /* another run of the job may still use it */
 }

@@ -48,10 +48,10 @@ struct dlr_agent_lease {
  */
 static void say_lapsed(struct dlr_agent_lease *l, int64_t silent_ms, unsigned killed)
 {
-    dlr_agent_say(l->base,
-                  json_pack("{s:i, s:s, s:I, s:I, s:i}", "v", DLR_MSG_VERSION, "t",
-                            "lapsed", "round", (json_int_t)l->round->round, "silent_ms",
-                            (json_int_t)silent_ms, "killed", (int)killed));
+    dlr_agent_send_supervisor(
+        l->base, json_pack("{s:i, s:s, s:I, s:I, s:i}", "v", DLR_MSG_VERSION, "t",
+                           "lease_expired", "round", (json_int_t)l->round->round,
+                           "silent_ms", (json_int_t)silent_ms, "killed", (int)killed));
 }
 
 /* The supervisor may have declared this node dead. */
@@ -117,9 +117,9 @@ void dlr_agent_lease_unhold(struct dlr_agent_lease *l, int64_t grace_ms)
 void dlr_agent_lease_take(struct dlr_agent_lease *l, const void *data, size_t size)
 {
     int64_t now = dlr_now_ns(), until;
-    struct dlr_beat lease;
+    struct dlr_heartbeat lease;
 
-    if (dlr_beat_unpack(data, size, &lease) < 0 || lease.kind != DLR_LEASE ||
+    if (dlr_heartbeat_unpack(data, size, &lease) < 0 || lease.kind != DLR_LEASE ||
         lease.gen != l->self->run.gen || lease.sent_ns > (uint64_t)now ||
         (lease.lease_ms > LEASE_MAX_MS && lease.lease_ms != DLR_LEASE_HELD))
         return;
@@ -140,7 +140,7 @@ void dlr_agent_lease_take(struct dlr_agent_lease *l, const void *data, size_t si
 /* An agent that was stopped itself (a suspended job, a busy node) has heard nothing either: that
  * time is no silence of the supervisor's. The workers' lease knows no such mercy.
  */
-static void forgive_own_lag(struct dlr_agent_lease *l, int64_t now_ns)
+static void compensate_loop_delay(struct dlr_agent_lease *l, int64_t now_ns)
 {
     int64_t late_ns = now_ns - l->beat_ns - l->every_ms * MS;
 
@@ -149,31 +149,31 @@ static void forgive_own_lag(struct dlr_agent_lease *l, int64_t now_ns)
     l->beat_ns = now_ns;
 }
 
-static void send_beat(struct dlr_agent_lease *l, struct dlr_beat *b)
+static void send_beat(struct dlr_agent_lease *l, struct dlr_heartbeat *b)
 {
-    unsigned char buf[DLR_BEAT_BYTES];
+    unsigned char buf[DLR_HEARTBEAT_BYTES];
 
     b->seq = ++l->seq;
     l->held_beats = 0;
     l->ops->steps(l->arg, &b->step_min, &b->step_max);
-    dlr_beat_pack(b, buf);
-    dlr_agent_say_bytes(l->base, buf, sizeof(buf));
+    dlr_heartbeat_pack(b, buf);
+    dlr_agent_send_supervisor_bytes(l->base, buf, sizeof(buf));
 }
 
 static void beat(struct dlr_agent_lease *l, bool always)
 {
     uint32_t missed = (uint32_t)(l->dead_ms / l->every_ms);
-    struct dlr_beat b = {.kind = DLR_BEAT,
-                         .gen = l->self->run.gen,
-                         .sent_ns = (uint64_t)dlr_now_ns(),
-                         .round = l->round->known ? l->round->round : 0};
+    struct dlr_heartbeat b = {.kind = DLR_HEARTBEAT,
+                              .gen = l->self->run.gen,
+                              .sent_ns = (uint64_t)dlr_now_ns(),
+                              .round = l->round->known ? l->round->round : 0};
 
-    forgive_own_lag(l, (int64_t)b.sent_ns);
-    if (always || dlr_beat_goes(l->seq - l->answered_seq, l->held_beats, missed))
+    compensate_loop_delay(l, (int64_t)b.sent_ns);
+    if (always || dlr_heartbeat_goes(l->seq - l->answered_seq, l->held_beats, missed))
         send_beat(l, &b);
     else
         l->held_beats++;
-    dlr_agent_strangers(l->base);
+    dlr_agent_auth_failures(l->base);
     l->ops->beat(l->arg);
     if (l->answered_ns && (int64_t)b.sent_ns - l->answered_ns > l->dead_ms * MS)
         l->ops->silent(l->arg);
@@ -250,7 +250,7 @@ struct dlr_agent_lease *dlr_agent_lease_new(struct dlr_agent_base *base,
     l->ops = ops;
     l->arg = arg;
     l->every_ms = self->job.beat.every_ms;
-    l->dead_ms = dlr_jobconf_dead_ms(&self->job);
+    l->dead_ms = dlr_job_config_dead_ms(&self->job);
     l->fd = l->timer = -1;
     return l;
 }

@@ -45,7 +45,7 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
             dlr_agent_suspend_awake(a->suspend);
             continue;
         }
-        a->stays = true;
+        a->keep_memory = true;
         if (info.ssi_code == SI_QUEUE && info.ssi_int == DLR_HOST_END)
             dlr_agent_leave(a->base); /* by our supervisor, not by Slurm */
         else
@@ -156,11 +156,11 @@ static json_t *own_ranks(void *arg)
     return dlr_agent_ranks_own(a->snapshots);
 }
 
-static json_t *bring_ranks(void *arg)
+static json_t *fetch_ranks(void *arg)
 {
     const struct dlr_agent *a = arg;
 
-    return dlr_agent_bring_ranks(a->snapshots);
+    return dlr_agent_fetch_ranks(a->snapshots);
 }
 
 static const struct dlr_agent_data_ops data_ops = {
@@ -173,7 +173,7 @@ static const struct dlr_agent_data_ops data_ops = {
     .bad = on_bad,
     .uses = on_uses,
     .own = own_ranks,
-    .bring = bring_ranks,
+    .fetch = fetch_ranks,
 };
 
 /* --- what happens to slots and pages, and who hears of it --- */
@@ -333,9 +333,10 @@ static const struct dlr_agent_succession_ops succession_ops = {
 /* The supervisor drops what was said before it hears this, then hears of those that stay. */
 static void turned(struct dlr_agent *a)
 {
-    dlr_agent_say(a->base, json_pack("{s:i, s:s, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
-                                     "turned", "round", (json_int_t)a->round.round,
-                                     "turn", (json_int_t)a->round.turn));
+    dlr_agent_send_supervisor(a->base, json_pack("{s:i, s:s, s:I, s:I}", "v",
+                                                 DLR_MSG_VERSION, "t", "turned",
+                                                 "round", (json_int_t)a->round.round,
+                                                 "turn", (json_int_t)a->round.turn));
 }
 
 /* The same turn of a round once more (a supervisor that came back) changes addresses and partners,
@@ -360,7 +361,7 @@ static void enter(struct dlr_agent *a, struct dlr_agent_round *round)
     if (a->round.turn)
         turned(a);
     if (turn) {
-        dlr_agent_ranks_retell(a->snapshots);
+        dlr_agent_ranks_resend(a->snapshots);
         dlr_agent_claims_turn(a->tasks);
     }
 }
@@ -403,7 +404,8 @@ static void free_engines(struct dlr_agent *a)
 static int open_memory(struct dlr_agent *a, struct dlr_err *err)
 {
     const char *memory = a->self.conf.memory;
-    int rc = dlr_agent_memory_place(&a->self, a->taken, sizeof(a->taken), err);
+    int rc = dlr_agent_memory_place(&a->self, a->foreign_memory_name,
+                                    sizeof(a->foreign_memory_name), err);
 
     rc = rc < 0 ? rc : dlr_agent_memory_wait(memory, LEAVE_MS, err);
     return rc < 0 ? rc : dlr_agent_memory_open(memory, &a->self.dir_fd, err);
@@ -412,7 +414,7 @@ static int open_memory(struct dlr_agent *a, struct dlr_err *err)
 static int start(struct dlr_agent *a, struct dlr_err *err)
 {
     char key[DLR_KEY_TEXT];
-    int rc = dlr_agent_meet(&a->self.run, key, &a->id, &a->cred, err);
+    int rc = dlr_agent_identify(&a->self.run, key, &a->id, &a->cred, err);
 
     rc = rc < 0 ? rc : open_memory(a, err);
     if (rc < 0)
@@ -438,7 +440,7 @@ static bool stop_engines(struct dlr_agent *a)
         dlr_agent_end(a->base);
     dlr_agent_succession_stop(a->succession);
     a->reports = dlr_agent_reports_free(a->reports);
-    dlr_agent_bring_end(a->snapshots, "the agent ends");
+    dlr_agent_fetch_end(a->snapshots, "the agent ends");
     dlr_agent_tasks_stop(a->tasks);
     dlr_agent_data_stop(a->data);
     dlr_agent_peers_close(a->base);
@@ -452,7 +454,7 @@ static void stop(struct dlr_agent *a)
     if (a->self.dir_fd >= 0)
         dlr_agent_memory_remove(
             a->self.conf.memory,
-            ended && !(a->stays && dlr_memory_stays(a->self.conf.memory)));
+            ended && !(a->keep_memory && dlr_memory_is_kept(a->self.conf.memory)));
     a->tasks =
         dlr_agent_tasks_free(a->tasks); /* until here it is seen that we are there */
     if (a->base)
@@ -475,7 +477,7 @@ int main(int argc, char **argv)
     bool kept = argc > 1 && dlr_streq(argv[1], "--kept"); /* by restarter.c */
     int rc, code;
 
-    dlr_self_keep_secrets();
+    dlr_process_keep_secrets();
     if (argc > 2 && dlr_streq(argv[1], "--host"))
         return dlr_host_main(argv + 2);
     if (argc == 2 && dlr_streq(argv[1], "--succeed"))
@@ -488,7 +490,7 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     rc = dlr_agent_take_signals(&agent.signal_fd, &err);
-    if (rc == 0 && kept && (rc = dlr_agent_nanny(agent.self.node, &code)) > 0)
+    if (rc == 0 && kept && (rc = dlr_agent_restarter(agent.self.node, &code)) > 0)
         return code;
     rc = rc < 0 ? rc : start(&agent, &err);
     if (rc < 0)

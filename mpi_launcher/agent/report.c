@@ -105,7 +105,8 @@ static void end(struct survey *s)
     dlr_agent_timer_end(all->base, &s->timer);
     dlr_agent_unwatch(all->base, s->fd);
     close(s->fd);
-    dlr_agent_bury(all->base, s->pid, s->pidfd); /* no more is to come of its stdout */
+    dlr_agent_kill_and_reap(all->base, s->pid,
+                            s->pidfd); /* no more is to come of its stdout */
     zlistx_detach(all->surveys, zlistx_find(all->surveys, s));
     free(s->text);
     free(s);

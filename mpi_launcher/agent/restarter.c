@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An agent that dies is not a node that dies: its parent, which does nothing else, starts it
  * again. The snapshots are files and wait for the next one; of the round it knows nothing, which
- * it tells the supervisor (docs/protocol.md, "told").
+ * it tells the supervisor (docs/protocol.md, "round_state").
  */
 #include "mpi_launcher/agent/restarter.h"
 
@@ -57,7 +57,7 @@ static void take_signals(sigset_t *ret_set, sigset_t *ret_before)
     sigprocmask(SIG_BLOCK, ret_set, ret_before);
 }
 
-int dlr_agent_nanny(const char *node, int *ret_code)
+int dlr_agent_restarter(const char *node, int *ret_code)
 {
     sigset_t set, before;
     pid_t self = getpid();

@@ -44,8 +44,9 @@ void dlr_agent_boot_id(char *buf, size_t size)
     buf[n > 0 ? n : 0] = '\0';
 }
 
-int dlr_agent_meet(const struct dlr_run_id *run, char ret_key[DLR_KEY_TEXT],
-                   struct dlr_identity **ret_id, char **ret_cred, struct dlr_err *err)
+int dlr_agent_identify(const struct dlr_run_id *run, char ret_key[DLR_KEY_TEXT],
+                       struct dlr_identity **ret_id, char **ret_cred,
+                       struct dlr_err *err)
 {
     const char *cred = getenv("DLROVER_CRED");
     int rc;

@@ -18,7 +18,8 @@ void dlr_agent_boot_id(char *buf, size_t size);
 /* Which key the supervisor has, proven by its credential in DLROVER_CRED; and an identity and a
  * credential of our own, the caller's also when the latter fails.
  */
-int dlr_agent_meet(const struct dlr_run_id *run, char ret_key[DLR_KEY_TEXT],
-                   struct dlr_identity **ret_id, char **ret_cred, struct dlr_err *err);
+int dlr_agent_identify(const struct dlr_run_id *run, char ret_key[DLR_KEY_TEXT],
+                       struct dlr_identity **ret_id, char **ret_cred,
+                       struct dlr_err *err);
 
 #endif

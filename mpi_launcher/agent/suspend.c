@@ -27,8 +27,9 @@ struct dlr_agent_suspend {
 
 static void say(struct dlr_agent_suspend *u, const char *what)
 {
-    dlr_agent_say(u->base, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t", what,
-                                     "round", (json_int_t)u->round->round));
+    dlr_agent_send_supervisor(u->base,
+                              json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                        what, "round", (json_int_t)u->round->round));
     dlr_agent_lease_beat(
         u->lease); /* its answer is the hold, or the first lease after it */
 }

@@ -33,7 +33,7 @@ struct ckpt {
     char dir[PATH_MAX];
     struct dlr_plan_file *files; /* newest version first, each rank in turn */
     unsigned n;
-    struct dlr_saved_heads heads;
+    struct dlr_slot_file_heads heads;
     struct dlr_cli_bar bar; /* bytes, or files, of the work under way */
 };
 
@@ -54,7 +54,8 @@ static const struct dlr_cli_cmd cmd = {
     "verify  reads every byte and compares the checksums made when it was saved\n"
     "export  --to=FORM --output=DIR: checked, for other tools to read\n"
     "rm      --step=N: removes it; a job that runs then does without it\n\n"
-    "DIR is a word with a '/' in it: a directory that holds manifests, or files of a\n"
+    "DIR is an argument with a '/' in it: a directory that holds manifests, or files "
+    "of a\n"
     "program without a job.\n"
     "Exit status: 0, 1 when something is corrupt or not there, 2 on wrong usage.\n"};
 
@@ -64,7 +65,7 @@ static int set_word(struct ckpt *c, const char *value, struct dlr_err *err)
     const char *near;
 
     if (c->verb && c->target)
-        return dlr_fail(err, -EINVAL, "'%.64s' is one word too many", value);
+        return dlr_fail(err, -EINVAL, "'%.64s' is one argument too many", value);
     if (c->verb) {
         c->target = value;
         return 0;
@@ -75,10 +76,10 @@ static int set_word(struct ckpt *c, const char *value, struct dlr_err *err)
     if (c->verb)
         return 0;
     near = dlr_nearest(value, verbs, sizeof(verbs) / sizeof(*verbs));
-    return near ? dlr_fail(err, -EINVAL, "unknown word '%.64s', did you mean '%s'?",
+    return near ? dlr_fail(err, -EINVAL, "unknown argument '%.64s', did you mean '%s'?",
                            value, near)
                 : dlr_fail(err, -EINVAL,
-                           "unknown word '%.64s': must be ls, verify, export or rm",
+                           "unknown argument '%.64s': must be ls, verify, export or rm",
                            value);
 }
 
@@ -292,7 +293,7 @@ static int list(const struct ckpt *c)
 
 /* --- verify and export ----------------------------------------------------------------------- */
 
-static int check_chunks(struct ckpt *c, const struct dlr_slot *slot, uint32_t n,
+static int check_blocks(struct ckpt *c, const struct dlr_slot *slot, uint32_t n,
                         struct dlr_err *err)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -300,10 +301,10 @@ static int check_chunks(struct ckpt *c, const struct dlr_slot *slot, uint32_t n,
         uint32_t crc;
         void *data;
 
-        if (dlr_slot_chunk(slot, i, &data, &bytes, &crc) < 0 ||
+        if (dlr_slot_block(slot, i, &data, &bytes, &crc) < 0 ||
             dlr_crc32c(0, data, bytes) != crc)
             return dlr_fail(err, -EBADMSG,
-                            "chunk %" PRIu32 " of %" PRIu32 " is corrupt", i, n);
+                            "block %" PRIu32 " of %" PRIu32 " is corrupt", i, n);
         dlr_slot_pass(slot, i);
         dlr_cli_bar_pass(&c->bar, bytes);
     }
@@ -330,7 +331,7 @@ static int open_file(struct ckpt *c, const struct dlr_plan_file *f,
 
     if (fd < 0)
         return dlr_fail(err, -errno, "cannot be opened: %s", strerror(errno));
-    rc = dlr_saved_map_by(&c->heads, fd, f->copy.rank, &slot, err);
+    rc = dlr_slot_file_map_by(&c->heads, fd, f->copy.rank, &slot, err);
     if (rc < 0)
         return rc;
     dlr_slot_meta(slot, &meta, &bytes);
@@ -344,7 +345,7 @@ static int open_file(struct ckpt *c, const struct dlr_plan_file *f,
                       " of round %" PRIu32,
                       info.rank, info.world, info.version.step, info.version.round);
     if (rc == 0)
-        rc = check_chunks(c, slot, info.nchunks, err);
+        rc = check_blocks(c, slot, info.nblocks, err);
     if (rc < 0)
         dlr_slot_unmap(slot);
     else
@@ -488,7 +489,7 @@ int dlr_cli_ckpt(int argc, char **argv)
     }
     c.bar.what = c.verb;
     code = run(&c);
-    dlr_saved_heads_done(&c.heads);
+    dlr_slot_file_heads_done(&c.heads);
     free(c.files);
     return code;
 }

@@ -37,7 +37,7 @@ static bool look(int dirfd, int rank, uint64_t step, struct dlr_plan_file *ret)
     size_t bytes;
 
     if (stat(ret->path, &st) < 0 ||
-        dlr_alone_map(dirfd, rank, step, &slot, &info, NULL) < 0)
+        dlr_standalone_map(dirfd, rank, step, &slot, &info, NULL) < 0)
         return false;
     dlr_slot_meta(slot, &meta, &bytes);
     ret->copy.world = info.world;
@@ -55,7 +55,7 @@ static int describe(int dirfd, const char *dir, int rank, uint64_t step,
                     struct dlr_plan_file *ret)
 {
     char name[64];
-    int rc = dlr_alone_name(rank, step, name, sizeof(name));
+    int rc = dlr_standalone_name(rank, step, name, sizeof(name));
 
     *ret = (struct dlr_plan_file){.copy = {.rank = rank, .version = {0, step}}};
     if (rc == 0)
@@ -68,8 +68,9 @@ static int describe(int dirfd, const char *dir, int rank, uint64_t step,
 /* How many ranks made the version whose files are these: as the first that can be read says, or as
  * many as there must be.
  */
-static int count_ranks(int dirfd, const char *dir, const struct dlr_alone_file *files,
-                       int n, uint32_t *ret_world)
+static int count_ranks(int dirfd, const char *dir,
+                       const struct dlr_standalone_file *files, int n,
+                       uint32_t *ret_world)
 {
     uint32_t world = (uint32_t)files[n - 1].rank + 1;
 
@@ -91,14 +92,15 @@ static int count_ranks(int dirfd, const char *dir, const struct dlr_alone_file *
 /* Files of two starts make no version (ckpt/standalone/lineage.h). */
 static bool is_of_another(int dirfd, int rank, uint64_t step)
 {
-    struct dlr_alone_head first, own;
+    struct dlr_standalone_head first, own;
 
-    return dlr_alone_head(dirfd, 0, step, &first) == 0 &&
-           dlr_alone_head(dirfd, rank, step, &own) == 0 && own.line != first.line;
+    return dlr_standalone_head(dirfd, 0, step, &first) == 0 &&
+           dlr_standalone_head(dirfd, rank, step, &own) == 0 && own.line != first.line;
 }
 
-static int add_version(int dirfd, const char *dir, const struct dlr_alone_file *files,
-                       int n, struct list *list)
+static int add_version(int dirfd, const char *dir,
+                       const struct dlr_standalone_file *files, int n,
+                       struct list *list)
 {
     struct dlr_plan_file *more;
     uint32_t world = 0;
@@ -128,9 +130,9 @@ int dlr_cli_named_load(const char *dir, struct dlr_plan_file **ret_files,
                        unsigned *ret_n, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int fd = open_dir(dir, err);
-    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
+    DLR_AUTO_FREE struct dlr_standalone_file *files = NULL;
     struct list list = {0};
-    int n = fd < 0 ? fd : dlr_alone_scan(fd, &files, err), rc = 0;
+    int n = fd < 0 ? fd : dlr_standalone_scan(fd, &files, err), rc = 0;
 
     if (n < 0)
         return n;
@@ -164,8 +166,8 @@ unsigned dlr_cli_named_absent(const struct dlr_plan_file *files, unsigned n)
 unsigned dlr_cli_named_count(const char *dir)
 {
     DLR_AUTO_CLOSE int fd = open_dir(dir, NULL);
-    DLR_AUTO_FREE struct dlr_alone_file *files = NULL;
-    int n = fd < 0 ? 0 : dlr_alone_scan(fd, &files, NULL);
+    DLR_AUTO_FREE struct dlr_standalone_file *files = NULL;
+    int n = fd < 0 ? 0 : dlr_standalone_scan(fd, &files, NULL);
 
     return n > 0 ? (unsigned)n : 0;
 }

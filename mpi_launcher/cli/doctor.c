@@ -79,7 +79,7 @@ static int set(void *arg, const char *name, const char *value, struct dlr_err *e
     struct doctor_conf *conf = arg;
 
     if (!name)
-        return dlr_fail(err, -EINVAL, "'%.64s' is one word too many", value);
+        return dlr_fail(err, -EINVAL, "'%.64s' is one argument too many", value);
     if (dlr_streq(name, "json"))
         conf->json = true;
     else if (dlr_streq(name, "list"))

@@ -126,7 +126,7 @@ static bool is_wanted(const struct events *ev, const char *name)
 
 static void print_event(const struct events *ev, const json_t *e, int64_t ms)
 {
-    char words[DLR_CLI_WORDS], when[32];
+    char words[DLR_JOURNAL_EVENT_TEXT], when[32];
 
     if (ev->json) {
         json_dumpf(e, stdout, JSON_COMPACT | JSON_ENSURE_ASCII);
@@ -134,7 +134,7 @@ static void print_event(const struct events *ev, const json_t *e, int64_t ms)
         return;
     }
     dlr_cli_time_text(ms, when, sizeof(when));
-    dlr_cli_words(e, words, sizeof(words));
+    dlr_journal_event_text(e, words, sizeof(words));
     printf("%s  %s\n", when, words);
 }
 

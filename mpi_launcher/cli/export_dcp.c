@@ -26,7 +26,7 @@ static int add_packages(void)
 {
     const char *own = getenv("PYTHONPATH");
     char packages[PATH_MAX], path[2 * PATH_MAX];
-    int rc = dlr_self_sibling(PACKAGES, packages, sizeof(packages));
+    int rc = dlr_install_path_sibling(PACKAGES, packages, sizeof(packages));
 
     if (rc == 0)
         rc = dlr_format(path, sizeof(path), "%s%s%s", own ? own : "",

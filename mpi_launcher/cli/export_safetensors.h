@@ -11,7 +11,7 @@
  * kept between them. files are the n of its version, heads what was read of them. Blocking.
  */
 int dlr_cli_export(const struct dlr_plan_file *files, unsigned n, unsigned i,
-                   const struct dlr_slot *slot, struct dlr_saved_heads *heads,
+                   const struct dlr_slot *slot, struct dlr_slot_file_heads *heads,
                    const char *output, struct dlr_err *err);
 
 #endif

@@ -35,7 +35,7 @@ static int set_version(void *arg, const char *name, const char *value,
                        struct dlr_err *err)
 {
     if (!name)
-        return dlr_fail(err, -EINVAL, "'%.64s' is one word too many", value);
+        return dlr_fail(err, -EINVAL, "'%.64s' is one argument too many", value);
     *(bool *)arg = true;
     return 0;
 }
@@ -137,7 +137,7 @@ static int help_on_settings(void)
          "where the site sets them.\nA TIME is 500ms, 30s, 2m or 1h, a SIZE 64k, 2m or "
          "4g. What each "
          "does in full: spank_dlrover(8).\n");
-    dlr_opt_table(dlr_jobconf_opts + DLR_JOBCONF_OPTIONS, stdout);
+    dlr_opt_table(dlr_job_config_opts + DLR_JOB_CONFIG_OPTIONS, stdout);
     return DLR_CLI_OK;
 }
 

@@ -84,7 +84,7 @@ static void add_steps(json_t *j, const struct dlr_cli_state *s, int64_t now_ms)
                         s->stake_ms && !s->over && s->step >= 0
                             ? json_integer(now_ms - s->stake_ms)
                             : json_null());
-    json_object_set_new(j, "unprotected_since", time_or_null(s->bare_ms));
+    json_object_set_new(j, "unprotected_since", time_or_null(s->degraded_since_ms));
     json_object_set_new(j, "commits", json_integer(s->commits));
     json_object_set_new(j, "aborts", json_integer(s->aborts));
     json_object_set_new(j, "saving", s->saving ? json_incref(s->saving) : json_null());
@@ -108,8 +108,9 @@ json_t *dlr_cli_view_json(const struct dlr_cli_state *s, const struct dlr_cli_ru
 
     if (!j)
         return NULL;
-    json_object_set_new(j, "state",
-                        json_string(dlr_cli_mood_name(dlr_cli_state_mood(s, now_ms))));
+    json_object_set_new(
+        j, "state",
+        json_string(dlr_run_condition_name(dlr_cli_state_condition(s, now_ms))));
     json_object_set_new(j, "phase", json_string(dlr_cli_phase_name(s->phase)));
     json_object_set_new(j, "since", time_or_null(s->phase_ms));
     json_object_set_new(j, "last_event", time_or_null(s->last_ms));

@@ -40,7 +40,7 @@ __attribute__((format(printf, 3, 4))) static void put(struct page *p, const char
                                                       const char *fmt, ...)
 {
     const struct dlr_cli_look *look = p->look;
-    char text[DLR_CLI_WORDS + 256];
+    char text[DLR_JOURNAL_EVENT_TEXT + 256];
     size_t n = 0;
     va_list ap;
 
@@ -91,9 +91,9 @@ static void label(struct page *p, const char *name)
 
 static const struct {
     const char *word, *style;
-} moods[] = {
+} conditions[] = {
     [DLR_CLI_STARTING] = {"STARTING", YELLOW},
-    [DLR_CLI_GOES_ON] = {"RUNNING", GREEN},
+    [DLR_CLI_RUNNING] = {"RUNNING", GREEN},
     [DLR_CLI_STALLED] = {"NO NEW STEP", RED},
     [DLR_CLI_RECOVERING] = {"RECOVERING", YELLOW},
     [DLR_CLI_SUSPENDED] = {"SUSPENDED", YELLOW},
@@ -125,19 +125,19 @@ static void put_title(struct page *p, const struct dlr_cli_state *s,
     end_line(p);
 }
 
-static void put_mood(struct page *p, const struct dlr_cli_state *s, int64_t now_ms)
+static void put_condition(struct page *p, const struct dlr_cli_state *s, int64_t now_ms)
 {
-    enum dlr_cli_mood mood = dlr_cli_state_mood(s, now_ms);
+    enum dlr_run_condition condition = dlr_cli_state_condition(s, now_ms);
     char span[32], when[32];
 
-    put(p, moods[mood].style, "%s", moods[mood].word);
+    put(p, conditions[condition].style, "%s", conditions[condition].word);
     put(p, NORMAL, "  ");
     if (s->over) {
         dlr_cli_time_text(s->phase_ms, when, sizeof(when));
         dlr_cli_span((int64_t)(s->wall_s * 1000), span, sizeof(span));
         put(p, NORMAL, "at %.19s, %lld round%s in %s, exit code %lld", when,
             (long long)s->rounds, s->rounds == 1 ? "" : "s", span, (long long)s->code);
-    } else if (mood == DLR_CLI_STALLED) {
+    } else if (condition == DLR_CLI_STALLED) {
         dlr_cli_span(now_ms - s->step_ms, span, sizeof(span));
         put(p, NORMAL, "for %s; round %lld", span, (long long)s->round);
     } else {
@@ -147,7 +147,7 @@ static void put_mood(struct page *p, const struct dlr_cli_state *s, int64_t now_
             put(p, NORMAL, "; round %lld", (long long)s->round);
     }
     end_line(p);
-    if (s->why && mood != DLR_CLI_GOES_ON && mood != DLR_CLI_STALLED) {
+    if (s->why && condition != DLR_CLI_RUNNING && condition != DLR_CLI_STALLED) {
         label(p, "reason");
         put(p, NORMAL, "%s", s->why);
         end_line(p);
@@ -201,24 +201,24 @@ static void put_unprotected(struct page *p, const struct dlr_cli_state *s,
 {
     char span[32];
 
-    if (!s->bare_ms || s->over)
+    if (!s->degraded_since_ms || s->over)
         return;
-    dlr_cli_span(now_ms - s->bare_ms, span, sizeof(span));
+    dlr_cli_span(now_ms - s->degraded_since_ms, span, sizeof(span));
     label(p, "unprotected");
     put(p, BOLD, "for %s", span);
     put(p, NORMAL, ", since %s was lost: another loss may cost committed steps",
-        s->bare_node ? s->bare_node : "a node");
+        s->degraded_node ? s->degraded_node : "a node");
     end_line(p);
 }
 
 /* What was said last of how saves go. */
 static void put_told(struct page *p, const char *name, const json_t *event)
 {
-    char words[DLR_CLI_WORDS];
+    char words[DLR_JOURNAL_EVENT_TEXT];
 
     if (!event)
         return;
-    dlr_cli_words(event, words, sizeof(words));
+    dlr_journal_event_text(event, words, sizeof(words));
     label(p, name);
     put(p, NORMAL, "%s", words);
     end_line(p);
@@ -329,7 +329,7 @@ static const char *role_style(enum dlr_cli_role role)
     case DLR_CLI_TRAINING:
         return GREEN;
     case DLR_CLI_DEAD:
-    case DLR_CLI_OUT:
+    case DLR_CLI_EXCLUDED:
         return RED;
     case DLR_CLI_RELEASED:
         return NORMAL;
@@ -420,12 +420,12 @@ static void put_events(struct page *p, const struct dlr_cli_state *s, size_t n,
     for (uint64_t i = s->nlast - n; i < s->nlast; i++) {
         const json_t *e = s->last[i % DLR_CLI_LAST];
         const char *time = json_string_value(json_object_get(e, "time"));
-        char words[DLR_CLI_WORDS], when[32] = "?";
+        char words[DLR_JOURNAL_EVENT_TEXT], when[32] = "?";
         int64_t ms;
 
         if (dlr_cli_time_parse(time, &ms) == 0)
             dlr_cli_time_brief(ms, now_ms, when, sizeof(when));
-        dlr_cli_words(e, words, sizeof(words));
+        dlr_journal_event_text(e, words, sizeof(words));
         put(p, DIM, "%s  ", when);
         put(p, NORMAL, "%s", words);
         end_line(p);
@@ -453,7 +453,7 @@ void dlr_cli_view(const struct dlr_cli_look *look, const struct dlr_cli_state *s
     size_t room = SIZE_MAX;
 
     put_title(p, s, run, now_ms);
-    put_mood(p, s, now_ms);
+    put_condition(p, s, now_ms);
     put_step(p, s, now_ms);
     put_committed(p, s, now_ms);
     put_unprotected(p, s, now_ms);

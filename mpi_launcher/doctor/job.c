@@ -28,7 +28,7 @@ enum source { DEFAULT, SITE, ENVIRONMENT, OPTION };
 
 struct wanted {
     const char *name;
-    struct dlr_jobconf *conf;
+    struct dlr_job_config *conf;
     bool found;
 };
 
@@ -36,33 +36,33 @@ static int take_setting(void *arg, size_t row, const char *value, struct dlr_err
 {
     struct wanted *w = arg;
 
-    if (dlr_streq(dlr_jobconf_opts[row].name, w->name) &&
-        dlr_opt_set(dlr_jobconf_opts, w->name, value, w->conf, err) == 0)
+    if (dlr_streq(dlr_job_config_opts[row].name, w->name) &&
+        dlr_opt_set(dlr_job_config_opts, w->name, value, w->conf, err) == 0)
         w->found = true;
     return 0;
 }
 
 /* Whether value, of the option called name or of --dlrover-set, is there and right. */
 static bool take(const char *value, const char *name, bool is_set,
-                 struct dlr_jobconf *conf)
+                 struct dlr_job_config *conf)
 {
     struct wanted w = {name, conf, false};
 
     if (value && is_set)
         return dlr_settings_read(value, take_setting, &w, NULL) == 0 && w.found;
-    return value && dlr_opt_set(dlr_jobconf_opts, name, value, conf, NULL) == 0;
+    return value && dlr_opt_set(dlr_job_config_opts, name, value, conf, NULL) == 0;
 }
 
 /* A setting as an srun here would get it, from plugstack.conf, the environment and what Slurm
  * keeps of the job's options. A bad value is no source.
  */
 static enum source setting(const struct dlr_doctor *d, const char *name,
-                           struct dlr_jobconf *conf)
+                           struct dlr_job_config *conf)
 {
     char option[128], variable[128], bad[DLR_ERR_TEXT], *rest, *word;
     bool enable = dlr_streq(name, "enable");
-    bool is_set =
-        dlr_opt_find(dlr_jobconf_opts, name) - dlr_jobconf_opts >= DLR_JOBCONF_OPTIONS;
+    bool is_set = dlr_opt_find(dlr_job_config_opts, name) - dlr_job_config_opts >=
+                  DLR_JOB_CONFIG_OPTIONS;
     const char *said = enable ? "" : is_set ? "set" : name;
     struct dlr_plugstack_line line;
     enum source from = DEFAULT;
@@ -80,7 +80,7 @@ static enum source setting(const struct dlr_doctor *d, const char *name,
     if (dlr_doctor_plugin_line(d, &line, &count, bad, NULL) == 1)
         for (rest = line.words; (word = strsep(&rest, " "));)
             if ((value = dlr_after(word, name)) && *value == '=' &&
-                dlr_opt_set(dlr_jobconf_opts, name, value + 1, conf, NULL) == 0)
+                dlr_opt_set(dlr_job_config_opts, name, value + 1, conf, NULL) == 0)
                 from = SITE;
     if (take(getenv(variable), name, is_set, conf))
         from = ENVIRONMENT;
@@ -97,12 +97,12 @@ void dlr_doctor_supervised(const struct dlr_doctor *d, struct dlr_doctor_result 
                                      [OPTION] = "by the job's option --dlrover"};
     const char *round = getenv("DLROVER_ROUND"), *run = getenv("DLROVER_RUN");
     struct dlr_plugstack_line line;
-    struct dlr_jobconf conf;
+    struct dlr_job_config conf;
     char bad[DLR_ERR_TEXT];
     enum source from;
     unsigned count;
 
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     if (round) {
         dlr_doctor_say(ret, OK, "this is a task of round %.20s of run '%.100s'", round,
                        run ? run : "?");
@@ -138,10 +138,10 @@ static double mib(uint64_t bytes)
 /* Where an srun here would keep its state; "" without a home. */
 static void find_state_dir(const struct dlr_doctor *d, char ret[PATH_MAX])
 {
-    struct dlr_jobconf conf;
+    struct dlr_job_config conf;
 
     dlr_format(ret, PATH_MAX, "%s", d->state_dir);
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     if (!d->state_given && setting(d, "state-dir", &conf) != DEFAULT &&
         conf.state_dir[0])
         dlr_format(ret, PATH_MAX, "%s", conf.state_dir);
@@ -215,12 +215,12 @@ static uint64_t job_memory(void)
 void dlr_doctor_budget(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
 {
     uint64_t limit = job_memory(), room, least;
-    struct dlr_jobconf conf;
+    struct dlr_job_config conf;
     struct statvfs st;
     unsigned copies;
     char given[64] = "no limit of Slurm's is known";
 
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     setting(d, "checkpoint", &conf);
     setting(d, "persist", &conf);
     setting(d, "redundancy", &conf);

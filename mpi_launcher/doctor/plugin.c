@@ -76,12 +76,12 @@ static bool is_sites(const char *word)
 /* The first of the line's words that the plugin would ignore, with why; "" when all are good. */
 static void bad_word(const char *words, char *ret, size_t size)
 {
-    struct dlr_jobrules rules = {0};
-    struct dlr_jobconf conf;
+    struct dlr_site_rules rules = {0};
+    struct dlr_job_config conf;
     char text[DLR_PLUGSTACK_LINE], *rest = text, *word;
 
     ret[0] = '\0';
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     dlr_format(text, sizeof(text), "%s", words);
     while (!ret[0] && (word = strsep(&rest, " "))) {
         char *value = strchr(word, '=');
@@ -94,10 +94,10 @@ static void bad_word(const char *words, char *ret, size_t size)
             *value++ = '\0';
         if (!value)
             rc = dlr_fail(&err, -EINVAL, "not NAME=VALUE");
-        else if (dlr_jobrules_has(word))
-            rc = dlr_jobrules_set(&rules, word, value, &err);
+        else if (dlr_site_rules_has(word))
+            rc = dlr_site_rules_set(&rules, word, value, &err);
         else if (!is_sites(word))
-            rc = dlr_opt_set(dlr_jobconf_opts, word, value, &conf, &err);
+            rc = dlr_opt_set(dlr_job_config_opts, word, value, &conf, &err);
         if (rc < 0)
             snprintf(ret, size, "'%.64s%s%.64s': %.300s", word, value ? "=" : "",
                      value ? value : "", err.text);

@@ -102,7 +102,7 @@ void dlr_doctor_tmpfs(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
     if (dlr_streq(on, "off"))
         dlr_doctor_say(ret, NOTE,
                        "job-tmpfs=off: snapshots lie in /dev/shm, where any user can "
-                       "fill the room; take the word out of plugstack.conf");
+                       "fill the room; take the argument out of plugstack.conf");
     else if (lstat(path, &st) == 0 &&
              (!S_ISDIR(st.st_mode) || st.st_uid != 0 || (st.st_mode & 022)))
         dlr_doctor_say(ret, PROBLEM,

@@ -24,7 +24,7 @@ static const struct {
               "[; begins at round {round:above0}]"},
     {"node_up", "{node} is here[ on {leaf}][, {cpus#CPU}]"},
     {"node_dead", "{node} is dead: {why}[ for {silent_ms:ms}]"},
-    {"lapsed", "{node} did not hear the supervisor[ for {silent_ms:ms}]"
+    {"lease_expired", "{node} did not hear the supervisor[ for {silent_ms:ms}]"
                "[ and killed {killed#task}]"},
     {"term", "SIGTERM came to the steps[, says {node}]: the tasks have their time"},
     {"unprotected", "with {node} gone, part of {version:version} is not where it should"
@@ -32,7 +32,7 @@ static const struct {
     {"protected", "{version:version} is protected again[ after {took_ms:ms}]"},
     {"suspended", "Slurm suspends the job[, says {node}]"},
     {"resumed", "the job goes on[ after {held_ms:ms}]"},
-    {"strangers", "{count#connection} to {node} could not prove who made them"},
+    {"auth_failures", "{count#connection} to {node} could not prove who made them"},
     {"name_taken", "on {node} somebody else has the name '{name}': stepped around"},
     {"rendezvous", "{candidates#node} meet[{mpi:false}, without MPI]"},
     {"rendezvous_failed", "the rendezvous failed[: {why}]"},
@@ -46,7 +46,7 @@ static const struct {
               "[; they go on from {restore:version}]"},
     {"ranks_missing", "ranks that waited for others got no checkpoint: {why}"},
     {"launch", "round {round} starts: {world#rank} on {nodes#node}"},
-    {"renamed", "where the program's words say {from}, it is told {to}"},
+    {"renamed", "where the program's arguments say {from}, it is told {to}"},
     {"running", "every task of round {round} has started[ in {took_ms:ms}]"},
     {"restored", "every rank has loaded {version:version}[, {took_ms:ms} after the start]"},
     {"restore_failed", "rank {rank} could not load {version:version} on {where}[: {why}]"},
@@ -63,7 +63,7 @@ static const struct {
     {"resized", "going on with {nodes} of {of} nodes and {world} ranks"},
     {"gone_back", "{version:version} is not restored again, nor a later one: {why}"},
     {"marked_bad", "{version:version} and later ones are bad: {why}"},
-    {"unvetted", "no older version is kept in memory: {node}: {why}"},
+    {"no_vetted_slot", "no older version is kept in memory: {node}: {why}"},
     {"torn", "{version:version} is not of one moment[{committed:false} and is given up]"
              ": rank {rank}: {why}"},
     {"copy_bad", "{node} held a copy of rank {rank} of {version:version} that went bad in its memory"
@@ -418,7 +418,7 @@ static void put_unknown(struct text *t, const char *name, const json_t *event)
     }
 }
 
-void dlr_cli_words(const json_t *event, char *buf, size_t size)
+void dlr_journal_event_text(const json_t *event, char *buf, size_t size)
 {
     const char *name = json_string_value(json_object_get(event, "event"));
     struct text t = {buf, size, 0};

@@ -52,7 +52,7 @@ void dlr_journal_tick(struct dlr_journal *j)
 
 /* --- lines ----------------------------------------------------------------------------------- */
 
-static void tell(struct dlr_journal *j, dlr_aside_fn fn, const char *name,
+static void tell(struct dlr_journal *j, dlr_offload_fn fn, const char *name,
                  json_t *fields)
 {
     DLR_AUTO_FREE char *text = NULL;
@@ -125,14 +125,14 @@ struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms)
     return NULL;
 }
 
-int dlr_journal_open(struct dlr_apart *apart, int turns, const char *path,
+int dlr_journal_open(struct dlr_fork_server *fork_server, int turns, const char *path,
                      struct dlr_journal **ret, struct dlr_err *err)
 {
     struct dlr_journal *j = calloc(1, sizeof(*j));
     int rc = -ENOMEM;
 
     if (j) {
-        j->lines = (struct dlr_work_queue){.apart = apart,
+        j->lines = (struct dlr_work_queue){.fork_server = fork_server,
                                            .name = "dlrover-journal",
                                            .outlives = true,
                                            .room = MAX_LINES,

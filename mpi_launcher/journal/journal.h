@@ -20,7 +20,7 @@ struct dlr_journal;
  * descriptor, -1: none; writers of one file of turns write one after the other, the next when the
  * one before has written all and ended. apart and turns must live as long as the journal.
  */
-int dlr_journal_open(struct dlr_apart *apart, int turns, const char *path,
+int dlr_journal_open(struct dlr_fork_server *fork_server, int turns, const char *path,
                      struct dlr_journal **ret, struct dlr_err *err);
 
 /* Adds {"time":"<UTC>","event":name, ...fields}. fields may be NULL; it is taken over. Does

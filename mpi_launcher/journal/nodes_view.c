@@ -167,7 +167,7 @@ static void take_out(struct dlr_cli_state *s, const json_t *rows)
 
         if (!n || n->role == DLR_CLI_DEAD)
             continue;
-        set_role(n, DLR_CLI_OUT, dlr_cli_event_text(row, "reason"));
+        set_role(n, DLR_CLI_EXCLUDED, dlr_cli_event_text(row, "reason"));
         n->placed = true;
     }
 }
@@ -178,7 +178,7 @@ static void forget_place(struct dlr_cli_node *n)
     if (n->role == DLR_CLI_WAITING)
         set_role(n, DLR_CLI_DEAD, "its agent has not reported");
     else if (n->role == DLR_CLI_TRAINING || n->role == DLR_CLI_SPARE)
-        set_role(n, DLR_CLI_OUT, "its last round did not end there in time");
+        set_role(n, DLR_CLI_EXCLUDED, "its last round did not end there in time");
 }
 
 void dlr_cli_nodes_place(struct dlr_cli_state *s, const json_t *e)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/str.h"
 
 #define CHUNK (256u << 10)
 #define LINE_START "{\"time\":\""
@@ -141,14 +142,36 @@ int dlr_cli_reader_next(struct dlr_cli_reader *r, char **ret_line, size_t *ret_s
     }
 }
 
+/* What events and fields were called in journals that older releases wrote. */
+static const struct {
+    const char *former, *name;
+} renamed[] = {
+    {.former = "lapsed", .name = "lease_expired"},
+    {.former = "strangers", .name = "auth_failures"},
+    {.former = "unvetted", .name = "no_vetted_slot"},
+};
+
+static void rename_former(json_t *e)
+{
+    const char *name = json_string_value(json_object_get(e, "event"));
+
+    for (size_t i = 0; i < sizeof(renamed) / sizeof(*renamed); i++)
+        if (dlr_streq(name, renamed[i].former)) {
+            json_object_set_new(e, "event", json_string(renamed[i].name));
+            return;
+        }
+}
+
 static json_t *parse_one(const char *line, size_t size)
 {
     json_error_t jerr;
     json_t *e = json_loadb(line, size, JSON_REJECT_DUPLICATES, &jerr);
 
     if (e && json_is_string(json_object_get(e, "time")) &&
-        json_is_string(json_object_get(e, "event")))
+        json_is_string(json_object_get(e, "event"))) {
+        rename_former(e);
         return e;
+    }
     json_decref(e);
     return NULL;
 }

@@ -37,7 +37,7 @@ static void on_start(struct dlr_cli_state *s, const json_t *e)
     s->over = false;
     /* A later supervisor has taken over what was lacking, too. */
     if (s->generation <= 1)
-        s->bare_ms = 0;
+        s->degraded_since_ms = 0;
     s->step = -1;
     s->rate = 0;
 }
@@ -116,13 +116,13 @@ static void on_adopted(struct dlr_cli_state *s, const json_t *e)
 
 static void on_unprotected(struct dlr_cli_state *s, const json_t *e)
 {
-    s->bare_ms = s->last_ms;
-    dlr_cli_set_text(&s->bare_node, dlr_cli_event_text(e, "node"));
+    s->degraded_since_ms = s->last_ms;
+    dlr_cli_set_text(&s->degraded_node, dlr_cli_event_text(e, "node"));
 }
 
 static void on_protected(struct dlr_cli_state *s, const json_t *e)
 {
-    s->bare_ms = 0;
+    s->degraded_since_ms = 0;
 }
 
 static void on_no_memory(struct dlr_cli_state *s, const json_t *e)
@@ -206,7 +206,7 @@ static const struct {
     {"node_dead", DLR_CLI_NOTHING, dlr_cli_nodes_dead},
     {"suspended", DLR_CLI_NOTHING, on_suspended},
     {"resumed", DLR_CLI_NOTHING, on_resumed},
-    {"rendezvous", DLR_CLI_MEET, NULL},
+    {"rendezvous", DLR_CLI_RENDEZVOUS, NULL},
     {"plan", DLR_CLI_PREPARE, on_plan},
     {"no_memory", DLR_CLI_NOTHING, on_no_memory},
     {"unprotected", DLR_CLI_NOTHING, on_unprotected},
@@ -229,7 +229,7 @@ static const struct {
     {"controller_away", DLR_CLI_CLEARED, on_why},
     {"adopted", DLR_CLI_RUN, on_adopted},
     {"takeover", DLR_CLI_PERSIST, on_takeover},
-    {"end", DLR_CLI_OVER, on_end},
+    {"end", DLR_CLI_FINISHED, on_end},
 };
 
 static void take_event(struct dlr_cli_state *s, json_t *e)
@@ -315,7 +315,7 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     free(s->suite);
     free(s->why);
     free(s->no_memory_why);
-    free(s->bare_node);
+    free(s->degraded_node);
     free(s->progress);
     json_decref(s->saving);
     json_decref(s->cadence);

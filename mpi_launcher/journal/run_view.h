@@ -16,7 +16,7 @@ enum dlr_cli_role {
     DLR_CLI_READY,   /* it has; no plan gives it a role yet */
     DLR_CLI_TRAINING,
     DLR_CLI_SPARE,
-    DLR_CLI_OUT, /* left out by the plan */
+    DLR_CLI_EXCLUDED, /* left out by the plan */
     DLR_CLI_DEAD,
     DLR_CLI_RELEASED, /* the run is over, or back in the queue */
     DLR_CLI_ROLES,
@@ -38,7 +38,7 @@ struct dlr_cli_node {
 enum dlr_cli_phase {
     DLR_CLI_NOTHING, /* no event yet */
     DLR_CLI_AGENTS,
-    DLR_CLI_MEET,
+    DLR_CLI_RENDEZVOUS,
     DLR_CLI_PREPARE,
     DLR_CLI_LAUNCH,
     DLR_CLI_LOAD, /* tasks run and load the checkpoint */
@@ -48,13 +48,13 @@ enum dlr_cli_phase {
     DLR_CLI_CLEARED,
     DLR_CLI_PERSIST,
     DLR_CLI_REQUEUE,
-    DLR_CLI_OVER,
+    DLR_CLI_FINISHED,
 };
 
 /* The answer to 'does it go on?' */
-enum dlr_cli_mood {
+enum dlr_run_condition {
     DLR_CLI_STARTING,
-    DLR_CLI_GOES_ON,
+    DLR_CLI_RUNNING,
     DLR_CLI_STALLED, /* steps have stopped coming */
     DLR_CLI_RECOVERING,
     DLR_CLI_SUSPENDED, /* by Slurm: everything stands still */
@@ -85,9 +85,10 @@ struct dlr_cli_state {
     struct dlr_cli_version restore, committed;
     int64_t commit_ms; /* 0: unknown */
     int64_t stake_ms;  /* what is computed since then is not saved; 0: unknown */
-    int64_t bare_ms;   /* since then a second loss may cost committed steps; 0: no */
-    char *bare_node;   /* which was lost, or NULL */
-    int64_t step;      /* -1: none known in this round */
+    int64_t
+        degraded_since_ms; /* since then a second loss may cost committed steps; 0: no */
+    char *degraded_node;   /* which was lost, or NULL */
+    int64_t step;          /* -1: none known in this round */
     int64_t step_ms;
     double rate; /* steps/s, 0 unknown */
     json_t *saving, *cadence, *every_step, *network,
@@ -117,7 +118,8 @@ void dlr_cli_state_line(struct dlr_cli_state *s, const char *line, size_t size);
 /* To be called before fields are read, after the last line so far. */
 void dlr_cli_state_settle(struct dlr_cli_state *s);
 
-enum dlr_cli_mood dlr_cli_state_mood(const struct dlr_cli_state *s, int64_t now_ms);
+enum dlr_run_condition dlr_cli_state_condition(const struct dlr_cli_state *s,
+                                               int64_t now_ms);
 
 /* What the node does now: one with ranks trains only while there is a round. */
 enum dlr_cli_role dlr_cli_state_role(const struct dlr_cli_state *s,
@@ -127,7 +129,7 @@ unsigned dlr_cli_state_count(const struct dlr_cli_state *s, enum dlr_cli_role ro
 /* Words of JSON ("train") and for people ("training"). */
 const char *dlr_cli_phase_name(enum dlr_cli_phase phase);
 const char *dlr_cli_phase_words(enum dlr_cli_phase phase);
-const char *dlr_cli_mood_name(enum dlr_cli_mood mood);
+const char *dlr_run_condition_name(enum dlr_run_condition condition);
 const char *dlr_cli_role_name(enum dlr_cli_role role);
 
 #endif

@@ -11,7 +11,7 @@ static const struct {
 } phases[] = {
     [DLR_CLI_NOTHING] = {"nothing", "nothing has happened yet"},
     [DLR_CLI_AGENTS] = {"agents", "waiting for the agents of the nodes"},
-    [DLR_CLI_MEET] = {"rendezvous", "nodes meet and are checked"},
+    [DLR_CLI_RENDEZVOUS] = {"rendezvous", "nodes meet and are checked"},
     [DLR_CLI_PREPARE] = {"prepare", "copies of the state move into place"},
     [DLR_CLI_LAUNCH] = {"launch", "srun starts the tasks"},
     [DLR_CLI_LOAD] = {"restore", "tasks load the checkpoint"},
@@ -21,10 +21,10 @@ static const struct {
     [DLR_CLI_CLEARED] = {"cleared", "the next round is being prepared"},
     [DLR_CLI_PERSIST] = {"persist", "survivors write their state"},
     [DLR_CLI_REQUEUE] = {"requeue", "back in the queue"},
-    [DLR_CLI_OVER] = {"over", "over"},
+    [DLR_CLI_FINISHED] = {"over", "over"},
 };
-static const char *const moods[] = {
-    [DLR_CLI_STARTING] = "starting",   [DLR_CLI_GOES_ON] = "running",
+static const char *const conditions[] = {
+    [DLR_CLI_STARTING] = "starting",   [DLR_CLI_RUNNING] = "running",
     [DLR_CLI_STALLED] = "stalled",     [DLR_CLI_RECOVERING] = "recovering",
     [DLR_CLI_SUSPENDED] = "suspended", [DLR_CLI_REQUEUED] = "requeued",
     [DLR_CLI_DONE] = "done",           [DLR_CLI_FAILED] = "failed",
@@ -32,7 +32,7 @@ static const char *const moods[] = {
 static const char *const roles[] = {
     [DLR_CLI_WAITING] = "waiting",   [DLR_CLI_READY] = "ready",
     [DLR_CLI_TRAINING] = "training", [DLR_CLI_SPARE] = "spare",
-    [DLR_CLI_OUT] = "left out",      [DLR_CLI_DEAD] = "dead",
+    [DLR_CLI_EXCLUDED] = "left out", [DLR_CLI_DEAD] = "dead",
     [DLR_CLI_RELEASED] = "released",
 };
 
@@ -46,9 +46,9 @@ const char *dlr_cli_phase_words(enum dlr_cli_phase phase)
     return phases[phase].words;
 }
 
-const char *dlr_cli_mood_name(enum dlr_cli_mood mood)
+const char *dlr_run_condition_name(enum dlr_run_condition condition)
 {
-    return moods[mood];
+    return conditions[condition];
 }
 
 const char *dlr_cli_role_name(enum dlr_cli_role role)
@@ -59,9 +59,9 @@ const char *dlr_cli_role_name(enum dlr_cli_role role)
 enum dlr_cli_role dlr_cli_state_role(const struct dlr_cli_state *s,
                                      const struct dlr_cli_node *n)
 {
-    bool gone = s->phase == DLR_CLI_OVER || s->phase == DLR_CLI_REQUEUE;
+    bool gone = s->phase == DLR_CLI_FINISHED || s->phase == DLR_CLI_REQUEUE;
 
-    if (n->role == DLR_CLI_OUT || n->role == DLR_CLI_DEAD)
+    if (n->role == DLR_CLI_EXCLUDED || n->role == DLR_CLI_DEAD)
         return n->role;
     if (gone)
         return DLR_CLI_RELEASED;
@@ -89,19 +89,20 @@ static bool stalled(const struct dlr_cli_state *s, int64_t now_ms)
     return (double)(now_ms - s->step_ms) > limit_ms;
 }
 
-enum dlr_cli_mood dlr_cli_state_mood(const struct dlr_cli_state *s, int64_t now_ms)
+enum dlr_run_condition dlr_cli_state_condition(const struct dlr_cli_state *s,
+                                               int64_t now_ms)
 {
     if (s->suspended && s->phase < DLR_CLI_REQUEUE)
         return DLR_CLI_SUSPENDED;
     switch (s->phase) {
-    case DLR_CLI_OVER:
+    case DLR_CLI_FINISHED:
         return s->code == 0 ? DLR_CLI_DONE : DLR_CLI_FAILED;
     case DLR_CLI_REQUEUE:
         return DLR_CLI_REQUEUED;
     case DLR_CLI_TRAIN:
-        return stalled(s, now_ms) ? DLR_CLI_STALLED : DLR_CLI_GOES_ON;
+        return stalled(s, now_ms) ? DLR_CLI_STALLED : DLR_CLI_RUNNING;
     case DLR_CLI_RUN:
-        return DLR_CLI_GOES_ON;
+        return DLR_CLI_RUNNING;
     default:
         return s->had_round ? DLR_CLI_RECOVERING : DLR_CLI_STARTING;
     }

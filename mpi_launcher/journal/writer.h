@@ -3,7 +3,7 @@
 #ifndef DLR_MPI_LAUNCHER_JOURNAL_WRITER_H
 #define DLR_MPI_LAUNCHER_JOURNAL_WRITER_H
 
-/* Of dlr_aside_fn, with a struct dlr_work_line. The first: path is the journal, fd
+/* Of dlr_offload_fn, with a struct dlr_work_line. The first: path is the journal, fd
  * whose turn it is, or none. fd is the journal then, -1 when it did not open.
  */
 int dlr_journal_start(void *arg, int *fd);

@@ -108,7 +108,7 @@ static void become_supervisor(const struct keeper *k, pid_t parent)
     if (getppid() != parent)
         _exit(1); /* the keeper is gone already */
     if (!pass_on(k->state_fd, k->bell_fd) ||
-        dlr_self_sibling("dlrover-supervisor", path, sizeof(path)) < 0)
+        dlr_install_path_sibling("dlrover-supervisor", path, sizeof(path)) < 0)
         _exit(127);
     k->argv[0] = path;
     execv(path, k->argv);
@@ -142,7 +142,7 @@ static bool reap(struct keeper *k, pid_t supervisor, int *ret_status)
             ended = true;
             continue;
         }
-        if (dlr_exits_add(k->state_fd, ++k->ended, pid, status) < 0)
+        if (dlr_child_exits_add(k->state_fd, ++k->ended, pid, status) < 0)
             dlr_warn("the end of process %d is not told", (int)pid);
         eventfd_write(k->bell_fd, 1);
     }
@@ -225,7 +225,7 @@ static int prepare(struct keeper *k)
 {
     int rc;
 
-    dlr_self_keep_secrets(); /* the key pair is in the memory file */
+    dlr_process_keep_secrets(); /* the key pair is in the memory file */
     k->state_fd = memfd_create("dlrover-state", MFD_CLOEXEC);
     k->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (k->state_fd < 0 || k->bell_fd < 0)

@@ -21,7 +21,7 @@ struct head {
 
 static off_t text_at(uint32_t area)
 {
-    return TEXT_AT + (off_t)area * DLR_KEEPSTATE_MAX;
+    return TEXT_AT + (off_t)area * DLR_TAKEOVER_STATE_MAX;
 }
 
 static bool read_head(int fd, struct head *ret)
@@ -29,7 +29,7 @@ static bool read_head(int fd, struct head *ret)
     return pread(fd, ret, sizeof(*ret), HEAD_AT) == sizeof(*ret) && ret->length;
 }
 
-int dlr_keepstate_load(int fd, json_t **ret, struct dlr_err *err)
+int dlr_takeover_state_load(int fd, json_t **ret, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *text = NULL;
     DLR_AUTO_JSON json_t *state = NULL;
@@ -38,7 +38,7 @@ int dlr_keepstate_load(int fd, json_t **ret, struct dlr_err *err)
 
     if (!read_head(fd, &head))
         return dlr_fail(err, -ENOENT, "no state of a former supervisor");
-    if (head.length > DLR_KEEPSTATE_MAX || head.area > 1)
+    if (head.length > DLR_TAKEOVER_STATE_MAX || head.area > 1)
         return dlr_fail(err, -EBADMSG, "a state of %u bytes in area %u is malformed",
                         head.length, head.area);
     text = malloc(head.length);
@@ -54,14 +54,14 @@ int dlr_keepstate_load(int fd, json_t **ret, struct dlr_err *err)
     return 0;
 }
 
-int dlr_keepstate_save(int fd, const json_t *state, struct dlr_err *err)
+int dlr_takeover_state_save(int fd, const json_t *state, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *text = json_dumps(state, JSON_COMPACT);
     struct head head, now = {0};
 
     if (!text)
         return dlr_fail(err, -ENOMEM, "no memory for the state");
-    if (strlen(text) > DLR_KEEPSTATE_MAX)
+    if (strlen(text) > DLR_TAKEOVER_STATE_MAX)
         return dlr_fail(err, -EMSGSIZE, "a state of %zu bytes is too long",
                         strlen(text));
     now.length = (uint32_t)strlen(text);

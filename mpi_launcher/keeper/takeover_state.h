@@ -11,11 +11,12 @@
 
 #include "common/base/err.h"
 
-#define DLR_KEEPSTATE_MAX (64u << 20) /* bytes of JSON: a plan has a line per rank */
+#define DLR_TAKEOVER_STATE_MAX                                                         \
+    (64u << 20) /* bytes of JSON: a plan has a line per rank */
 
 /* The object saved last; -ENOENT when there is none yet. *ret is the caller's. Foreign bytes: fuzz target state. */
-int dlr_keepstate_load(int fd, json_t **ret, struct dlr_err *err);
+int dlr_takeover_state_load(int fd, json_t **ret, struct dlr_err *err);
 /* Replaces it. state stays the caller's. */
-int dlr_keepstate_save(int fd, const json_t *state, struct dlr_err *err);
+int dlr_takeover_state_save(int fd, const json_t *state, struct dlr_err *err);
 
 #endif

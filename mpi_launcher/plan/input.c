@@ -11,7 +11,7 @@
 #include "mpi_launcher/plan/input.h"
 #include "mpi_launcher/plan/json_fields.h"
 
-#define STRUCK_MAX 65536u
+#define REJECTED_MAX 65536u
 #define PEER_MAX_MS (10 * 60 * 1000)
 
 /* --- writing ------------------------------------------------------------------------- */
@@ -22,7 +22,7 @@ static json_t *version_to_json(struct dlr_version v)
                      (json_int_t)v.step);
 }
 
-static json_t *seat_to_json(const struct dlr_plan_seat *s)
+static json_t *seat_to_json(const struct dlr_plan_former_place *s)
 {
     return json_pack("{s:s, s:s, s:s}", "node", s->node.name, "topo", s->node.path,
                      "partner", s->partner);
@@ -39,7 +39,7 @@ static json_t *file_to_json(const struct dlr_plan_file *f)
     return j;
 }
 
-static json_t *struck_to_json(const struct dlr_plan_struck *s)
+static json_t *rejected_to_json(const struct dlr_plan_rejected *s)
 {
     return json_pack("{s:s, s:i, s:I, s:I, s:b}", "where", s->where, "rank",
                      (int)s->rank, "vround", (json_int_t)s->version.round, "step",
@@ -68,7 +68,8 @@ static json_t *want_to_json(const struct dlr_plan_want *w)
         DLR_PLAN_PUT_LIST(j, "former", w->nformer, seat_to_json(&w->former[i])) < 0 ||
         DLR_PLAN_PUT_LIST(j, "prefer", w->nprefer, json_string(w->prefer[i])) < 0 ||
         DLR_PLAN_PUT_LIST(j, "files", w->nfiles, file_to_json(&w->files[i])) < 0 ||
-        DLR_PLAN_PUT_LIST(j, "struck", w->nstruck, struck_to_json(&w->struck[i])) < 0 ||
+        DLR_PLAN_PUT_LIST(j, "rejected", w->nrejected,
+                          rejected_to_json(&w->rejected[i])) < 0 ||
         DLR_PLAN_PUT_LIST(j, "full", w->nfull, full_to_json(&w->full[i])) < 0)
         return NULL;
     if (w->ordered && json_object_set_new(j, "ordered", json_true()) < 0)
@@ -125,7 +126,7 @@ static int read_version(const json_t *j, struct dlr_version *ret_version)
 static int read_former(const json_t *j, struct dlr_plan_want *w)
 {
     const json_t *array;
-    struct dlr_plan_seat *former;
+    struct dlr_plan_former_place *former;
     size_t n, i;
     int rc = dlr_plan_array(j, "former", DLR_PLAN_NODES_MAX, &array, &n);
 
@@ -172,29 +173,29 @@ static int read_files(const json_t *j, struct dlr_plan_want *w)
 static int read_struck(const json_t *j, struct dlr_plan_want *w)
 {
     const json_t *array;
-    struct dlr_plan_struck *struck;
+    struct dlr_plan_rejected *rejected;
     size_t n, i;
-    int rc = dlr_plan_array(j, "struck", STRUCK_MAX, &array, &n);
+    int rc = dlr_plan_array(j, "rejected", REJECTED_MAX, &array, &n);
 
     if (rc < 0)
         return rc;
-    w->struck = struck = calloc(n + 1, sizeof(*struck));
-    if (!struck)
+    w->rejected = rejected = calloc(n + 1, sizeof(*rejected));
+    if (!rejected)
         return -ENOMEM;
-    w->nstruck = (unsigned)n;
+    w->nrejected = (unsigned)n;
     for (i = 0; rc == 0 && i < n; i++) {
         const json_t *item = json_array_get(array, i);
         int64_t rank = 0;
 
-        rc = dlr_plan_text(item, "where", struck[i].where, sizeof(struck[i].where));
+        rc = dlr_plan_text(item, "where", rejected[i].where, sizeof(rejected[i].where));
         if (rc == 0)
             rc = dlr_msg_int(item, "rank", &rank);
         if (rc == 0)
-            rc = read_version(item, &struck[i].version);
+            rc = read_version(item, &rejected[i].version);
         if (rc == 0 && (rank < -1 || rank >= (int64_t)DLR_PLAN_RANKS_MAX))
             rc = -EBADMSG;
-        struck[i].rank = (int32_t)rank;
-        struck[i].later = json_is_true(json_object_get(item, "later"));
+        rejected[i].rank = (int32_t)rank;
+        rejected[i].later = json_is_true(json_object_get(item, "later"));
     }
     return rc;
 }
@@ -360,7 +361,7 @@ void dlr_plan_input_done(struct dlr_plan_input *input)
     free((void *)input->want.former);
     free((void *)input->want.prefer);
     free((void *)input->want.files);
-    free((void *)input->want.struck);
+    free((void *)input->want.rejected);
     free((void *)input->want.full);
     free((void *)input->survey.peer_nodes);
     free((void *)input->survey.peer_addrs);

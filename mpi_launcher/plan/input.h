@@ -58,14 +58,14 @@ void dlr_plan_report_done(struct dlr_plan_report *report);
 #define DLR_PLAN_SEVERAL "*" /* more than one node kept the copies */
 
 /* A place of the former round. */
-struct dlr_plan_seat {
+struct dlr_plan_former_place {
     struct dlr_topo_node
         node; /* path as in the former plan, for the choice of a successor */
     char partner[DLR_TOPO_NAME]; /* who kept its copies: "" nobody, or SEVERAL */
 };
 
 /* A copy that was tried and failed. */
-struct dlr_plan_struck {
+struct dlr_plan_rejected {
     char where[DLR_PLAN_WHERE]; /* node or path; "*" every copy */
     int32_t rank;               /* -1: every rank's */
     struct dlr_version version;
@@ -96,15 +96,15 @@ struct dlr_plan_want {
         *ranks; /* [world] of place 0 ascending, then of place 1 ...; NULL: 0, 1 ... */
     char batch
         [DLR_TOPO_NAME]; /* node of the supervisor: kept when in doubt; "" unknown */
-    const struct dlr_plan_seat *former; /* [nformer]; nformer 0: first round */
+    const struct dlr_plan_former_place *former; /* [nformer]; nformer 0: first round */
     unsigned nformer;
     const char *const *prefer; /* [nprefer] nodes that come first in the first round */
     unsigned nprefer;
     bool ordered;                      /* and take places in this order */
     const struct dlr_plan_file *files; /* persisted copies */
     unsigned nfiles;
-    const struct dlr_plan_struck *struck;
-    unsigned nstruck;
+    const struct dlr_plan_rejected *rejected;
+    unsigned nrejected;
     const struct dlr_plan_out
         *full; /* [nfull] have no room for what they would restore */
     unsigned nfull;

@@ -59,7 +59,7 @@ void dlr_plan_worlds_done(struct dlr_plan_want *w);
 /* Fills ranks and place_of, whose world is known, from tasks[nplaces] and ranks (NULL: in order).
  * -EBADMSG when these are not every rank once, ascending at each place; -ENOMEM.
  */
-int dlr_plan_seat(struct dlr_plan *plan, const unsigned *tasks, unsigned nplaces,
-                  const unsigned *ranks);
+int dlr_plan_former_place(struct dlr_plan *plan, const unsigned *tasks,
+                          unsigned nplaces, const unsigned *ranks);
 
 #endif

@@ -325,7 +325,7 @@ static int read_seats(const json_t *places, size_t n, struct dlr_plan *plan)
         tasks[i] = p->tasks;
         from += p->tasks;
     }
-    return rc < 0 ? rc : dlr_plan_seat(plan, tasks, (unsigned)n, ranks);
+    return rc < 0 ? rc : dlr_plan_former_place(plan, tasks, (unsigned)n, ranks);
 }
 
 static int read_places(const json_t *j, struct dlr_plan *plan)

@@ -12,13 +12,14 @@
 
 #define WEIGHED 256 /* places that are looked at for one shard */
 
-static unsigned size_of(const struct dlr_sets *s, unsigned set)
+static unsigned size_of(const struct dlr_parity_sets *s, unsigned set)
 {
     return (s->nplaces - set + s->nsets - 1) / s->nsets;
 }
 
-int dlr_sets_init(struct dlr_sets *sets, unsigned nplaces, const unsigned *tasks,
-                  const unsigned *ranks, unsigned members, unsigned rows)
+int dlr_parity_sets_init(struct dlr_parity_sets *sets, unsigned nplaces,
+                         const unsigned *tasks, const unsigned *ranks, unsigned members,
+                         unsigned rows)
 {
     memset(sets, 0, sizeof(*sets));
     if (!members || members > DLR_PARITY_DATA_MAX || !rows ||
@@ -35,7 +36,7 @@ int dlr_sets_init(struct dlr_sets *sets, unsigned nplaces, const unsigned *tasks
     sets->ranks = calloc(sets->world + 1, sizeof(*sets->ranks));
     sets->at = calloc(sets->world + 1, sizeof(*sets->at));
     if (!sets->ranks || !sets->at) {
-        dlr_sets_done(sets);
+        dlr_parity_sets_done(sets);
         return -ENOMEM;
     }
     for (unsigned i = 0; i < sets->world; i++) {
@@ -48,7 +49,7 @@ int dlr_sets_init(struct dlr_sets *sets, unsigned nplaces, const unsigned *tasks
     return 0;
 }
 
-void dlr_sets_done(struct dlr_sets *sets)
+void dlr_parity_sets_done(struct dlr_parity_sets *sets)
 {
     free(sets->first);
     free(sets->ranks);
@@ -56,7 +57,7 @@ void dlr_sets_done(struct dlr_sets *sets)
     sets->first = sets->ranks = sets->at = NULL;
 }
 
-static unsigned place_of(const struct dlr_sets *s, unsigned index)
+static unsigned place_of(const struct dlr_parity_sets *s, unsigned index)
 {
     unsigned low = 0, high = s->nplaces - 1;
 
@@ -71,8 +72,8 @@ static unsigned place_of(const struct dlr_sets *s, unsigned index)
     return low;
 }
 
-unsigned dlr_sets_group(const struct dlr_sets *sets, unsigned rank,
-                        unsigned ret_ranks[DLR_PARITY_DATA_MAX])
+unsigned dlr_parity_sets_group(const struct dlr_parity_sets *sets, unsigned rank,
+                               unsigned ret_ranks[DLR_PARITY_DATA_MAX])
 {
     unsigned place = place_of(sets, sets->at[rank]);
     unsigned at = sets->at[rank] - sets->first[place], n = 0;
@@ -83,16 +84,16 @@ unsigned dlr_sets_group(const struct dlr_sets *sets, unsigned rank,
     return n;
 }
 
-unsigned dlr_sets_shard(const struct dlr_sets *sets, unsigned first_of_group,
-                        unsigned row)
+unsigned dlr_parity_sets_shard(const struct dlr_parity_sets *sets,
+                               unsigned first_of_group, unsigned row)
 {
     return (1 + row) * sets->world + first_of_group;
 }
 
 /* --- who holds what -------------------------------------------------------------------- */
 
-static void number_leaves(const struct dlr_sets *s, const struct dlr_topo_node *nodes,
-                          unsigned *leaf)
+static void number_leaves(const struct dlr_parity_sets *s,
+                          const struct dlr_topo_node *nodes, unsigned *leaf)
 {
     char mine[DLR_TOPO_NAME], other[DLR_TOPO_NAME];
     unsigned n = 0;
@@ -112,8 +113,9 @@ static void number_leaves(const struct dlr_sets *s, const struct dlr_topo_node *
 }
 
 /* Members and earlier holders of the set on this leaf. */
-static unsigned clashes(const struct dlr_sets *s, const unsigned *leaf, unsigned set,
-                        const unsigned *holder, unsigned rows, unsigned place)
+static unsigned clashes(const struct dlr_parity_sets *s, const unsigned *leaf,
+                        unsigned set, const unsigned *holder, unsigned rows,
+                        unsigned place)
 {
     unsigned n = 0;
 
@@ -124,7 +126,7 @@ static unsigned clashes(const struct dlr_sets *s, const unsigned *leaf, unsigned
     return n;
 }
 
-static unsigned choose(const struct dlr_sets *s, const unsigned *leaf,
+static unsigned choose(const struct dlr_parity_sets *s, const unsigned *leaf,
                        const unsigned *load, unsigned set, const unsigned *holder,
                        unsigned row)
 {
@@ -149,8 +151,8 @@ static unsigned choose(const struct dlr_sets *s, const unsigned *leaf,
     return best;
 }
 
-int dlr_sets_holders(const struct dlr_sets *sets, const struct dlr_topo_node *nodes,
-                     unsigned *ret_holder)
+int dlr_parity_sets_holders(const struct dlr_parity_sets *sets,
+                            const struct dlr_topo_node *nodes, unsigned *ret_holder)
 {
     DLR_AUTO_FREE unsigned *leaf = calloc(sets->nplaces, sizeof(*leaf));
     DLR_AUTO_FREE unsigned *load = calloc(sets->nplaces, sizeof(*load));
@@ -190,10 +192,10 @@ static int write_terms(const unsigned *slot, const unsigned char *coef, unsigned
     return 0;
 }
 
-int dlr_sets_parity_terms(const struct dlr_sets *sets, unsigned rank, unsigned row,
-                          char *buf, size_t size)
+int dlr_parity_sets_parity_terms(const struct dlr_parity_sets *sets, unsigned rank,
+                                 unsigned row, char *buf, size_t size)
 {
-    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(sets, rank, ranks);
+    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_parity_sets_group(sets, rank, ranks);
     unsigned char coef[DLR_PARITY_DATA_MAX];
     int rc = dlr_parity_row(n, sets->rows, n + row, coef);
 
@@ -201,8 +203,8 @@ int dlr_sets_parity_terms(const struct dlr_sets *sets, unsigned rank, unsigned r
 }
 
 /* The number in the code of what is in that slot. */
-static unsigned shard_of(const struct dlr_sets *sets, const unsigned *ranks, unsigned n,
-                         unsigned slot)
+static unsigned shard_of(const struct dlr_parity_sets *sets, const unsigned *ranks,
+                         unsigned n, unsigned slot)
 {
     if (slot >= sets->world)
         return n + slot / sets->world - 1;
@@ -212,10 +214,10 @@ static unsigned shard_of(const struct dlr_sets *sets, const unsigned *ranks, uns
     return DLR_PARITY_DATA_MAX + DLR_PARITY_ROWS_MAX;
 }
 
-int dlr_sets_rebuild_terms(const struct dlr_sets *sets, unsigned lost,
-                           const unsigned *have, char *buf, size_t size)
+int dlr_parity_sets_rebuild_terms(const struct dlr_parity_sets *sets, unsigned lost,
+                                  const unsigned *have, char *buf, size_t size)
 {
-    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(sets, lost, ranks);
+    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_parity_sets_group(sets, lost, ranks);
     unsigned char coef[DLR_PARITY_DATA_MAX];
     unsigned shard[DLR_PARITY_DATA_MAX];
     int rc;
@@ -226,15 +228,16 @@ int dlr_sets_rebuild_terms(const struct dlr_sets *sets, unsigned lost,
     return rc < 0 ? rc : write_terms(have, coef, n, buf, size);
 }
 
-int dlr_sets_sources(const struct dlr_sets *sets, unsigned lost,
-                     dlr_sets_node_fn *node_of, void *arg, char *buf, size_t size)
+int dlr_parity_sets_sources(const struct dlr_parity_sets *sets, unsigned lost,
+                            dlr_parity_sets_node_fn *node_of, void *arg, char *buf,
+                            size_t size)
 {
-    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(sets, lost, ranks);
+    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_parity_sets_group(sets, lost, ranks);
     unsigned found = 0;
     size_t used = 0;
 
     for (unsigned i = 0; i < n + sets->rows && found < n; i++) {
-        unsigned slot = i < n ? ranks[i] : dlr_sets_shard(sets, ranks[0], i - n);
+        unsigned slot = i < n ? ranks[i] : dlr_parity_sets_shard(sets, ranks[0], i - n);
         const char *node = slot == lost ? NULL : node_of(arg, slot);
         int rc;
 
@@ -250,8 +253,9 @@ int dlr_sets_sources(const struct dlr_sets *sets, unsigned lost,
     return found == n ? 0 : -ENOENT;
 }
 
-unsigned dlr_sets_read_sources(const char *text, unsigned ret_slot[DLR_PARITY_DATA_MAX],
-                               char ret_node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME])
+unsigned dlr_parity_sets_read_sources(const char *text,
+                                      unsigned ret_slot[DLR_PARITY_DATA_MAX],
+                                      char ret_node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME])
 {
     unsigned n = 0;
     int used;
@@ -265,11 +269,11 @@ unsigned dlr_sets_read_sources(const char *text, unsigned ret_slot[DLR_PARITY_DA
     return n;
 }
 
-unsigned dlr_sets_maker(const struct dlr_sets *sets, unsigned rank, unsigned n,
-                        dlr_sets_lost_fn *is_lost, void *arg)
+unsigned dlr_parity_sets_maker(const struct dlr_parity_sets *sets, unsigned rank,
+                               unsigned n, dlr_parity_sets_lost_fn *is_lost, void *arg)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX], k = 0;
-    unsigned members = dlr_sets_group(sets, rank, ranks);
+    unsigned members = dlr_parity_sets_group(sets, rank, ranks);
 
     for (unsigned i = 0; i < members && ranks[i] != rank; i++)
         k += is_lost(arg, ranks[i]);

@@ -34,7 +34,7 @@ static int take_sizes(const struct dlr_plan_want *want, struct dlr_plan *plan,
     if (world > DLR_PLAN_RANKS_MAX)
         return dlr_fail(err, -EINVAL, "more than %u ranks", DLR_PLAN_RANKS_MAX);
     plan->world = (unsigned)world;
-    rc = dlr_plan_seat(plan, want->tasks, want->nplaces, want->ranks);
+    rc = dlr_plan_former_place(plan, want->tasks, want->nplaces, want->ranks);
     if (rc == -ENOMEM)
         return no_memory(err);
     return rc < 0 ? dlr_fail(err, -EINVAL, "the places do not have every rank once")

@@ -8,8 +8,8 @@
 
 #define NOWHERE UINT_MAX
 
-int dlr_plan_seat(struct dlr_plan *plan, const unsigned *tasks, unsigned nplaces,
-                  const unsigned *ranks)
+int dlr_plan_former_place(struct dlr_plan *plan, const unsigned *tasks,
+                          unsigned nplaces, const unsigned *ranks)
 {
     unsigned i = 0;
 

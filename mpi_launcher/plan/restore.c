@@ -28,14 +28,16 @@ struct pick {
     struct dlr_plan *plan;
     struct held *held;
     size_t nheld;
-    struct dlr_sets of[1 + DLR_PLAN_WORLDS_MAX]; /* [nof] with this number of ranks */
-    unsigned nof;                                /* first, then with others */
-    const struct dlr_sets *sets; /* of the version that is looked at; NULL: no parity */
+    struct dlr_parity_sets
+        of[1 + DLR_PLAN_WORLDS_MAX]; /* [nof] with this number of ranks */
+    unsigned nof;                    /* first, then with others */
+    const struct dlr_parity_sets
+        *sets; /* of the version that is looked at; NULL: no parity */
     size_t
         *at; /* [slots] one more than where the first node's copy is in held; 0 none */
 };
 
-static const struct dlr_sets *sets_of(const struct pick *k, uint32_t world)
+static const struct dlr_parity_sets *sets_of(const struct pick *k, uint32_t world)
 {
     for (unsigned i = 0; i < k->nof; i++)
         if (k->of[i].world == world)
@@ -44,7 +46,7 @@ static const struct dlr_sets *sets_of(const struct pick *k, uint32_t world)
 }
 
 /* Slots are of ranks and, with sets, of their parity shards. */
-static size_t slots(const struct dlr_sets *sets, uint32_t world)
+static size_t slots(const struct dlr_parity_sets *sets, uint32_t world)
 {
     return (size_t)world * (1 + (sets ? sets->rows : 0));
 }
@@ -70,8 +72,8 @@ static bool is_struck(const struct dlr_plan_want *want, const char *where, int32
 {
     unsigned i;
 
-    for (i = 0; i < want->nstruck; i++) {
-        const struct dlr_plan_struck *s = &want->struck[i];
+    for (i = 0; i < want->nrejected; i++) {
+        const struct dlr_plan_rejected *s = &want->rejected[i];
 
         bool it = s->later ? v.round <= s->version.round && v.step >= s->version.step
                            : dlr_version_eq(s->version, v);
@@ -215,7 +217,7 @@ static bool can_rebuild(struct pick *k, size_t at, size_t end)
         while (i < end && k->held[i].rank < (int32_t)r)
             i++;
         if ((i == end || k->held[i].rank != (int32_t)r) &&
-            dlr_sets_sources(k->sets, r, node_of, k, where, sizeof(where)) < 0)
+            dlr_parity_sets_sources(k->sets, r, node_of, k, where, sizeof(where)) < 0)
             return false;
     }
     return true;
@@ -234,12 +236,12 @@ static int take_rebuilt(struct pick *k)
 
         if (s->bytes > 0)
             continue;
-        rc = dlr_sets_sources(k->sets, r, node_of, k, where, sizeof(where));
+        rc = dlr_parity_sets_sources(k->sets, r, node_of, k, where, sizeof(where));
         if (rc < 0)
             return rc;
-        dlr_sets_group(k->sets, r, ranks);
+        dlr_parity_sets_group(k->sets, r, ranks);
         for (unsigned j = 0; j < k->sets->rows; j++) {
-            size_t i = k->at[dlr_sets_shard(k->sets, ranks[0], j)];
+            size_t i = k->at[dlr_parity_sets_shard(k->sets, ranks[0], j)];
 
             if (i && k->held[i - 1].bytes > s->bytes)
                 s->bytes = k->held[i - 1].bytes;
@@ -258,8 +260,8 @@ static bool has_parity(const struct pick *k, const struct held *h)
     char where[DLR_PLAN_WHERE];
 
     return k->sets && h->node < 0 &&
-           dlr_sets_sources(k->sets, (unsigned)h->rank, node_of, (void *)k, where,
-                            sizeof(where)) >= 0;
+           dlr_parity_sets_sources(k->sets, (unsigned)h->rank, node_of, (void *)k,
+                                   where, sizeof(where)) >= 0;
 }
 
 static int take_version(struct pick *k, size_t at, size_t end,
@@ -385,8 +387,8 @@ static void explain(const struct pick *k)
 static void add_sets(struct pick *k, unsigned nplaces, const unsigned *tasks,
                      const unsigned *ranks)
 {
-    if (dlr_sets_init(&k->of[k->nof], nplaces, tasks, ranks, k->want->members,
-                      k->want->rows) == 0)
+    if (dlr_parity_sets_init(&k->of[k->nof], nplaces, tasks, ranks, k->want->members,
+                             k->want->rows) == 0)
         k->nof++;
 }
 
@@ -411,7 +413,7 @@ static int begin(struct pick *k)
 static void pick_done(struct pick *k)
 {
     for (unsigned i = 0; i < k->nof; i++)
-        dlr_sets_done(&k->of[i]);
+        dlr_parity_sets_done(&k->of[i]);
     free(k->held);
     free(k->at);
 }

@@ -112,7 +112,7 @@ static int read_world(const json_t *j, struct dlr_plan_world *w)
         rc = -EBADMSG;
     seats.world = (unsigned)world;
     if (rc == 0)
-        rc = dlr_plan_seat(&seats, w->tasks, w->nplaces, w->ranks);
+        rc = dlr_plan_former_place(&seats, w->tasks, w->nplaces, w->ranks);
     dlr_plan_done(&seats);
     return rc;
 }

@@ -19,7 +19,7 @@ void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms)
 
 void dlr_policy_start(struct dlr_policy *p, int64_t now_ms)
 {
-    if (!p->unclean && p->conf.start_timeout_ms)
+    if (!p->cleanup_unconfirmed && p->conf.start_timeout_ms)
         dlr_policy_first_start(p, now_ms);
     dlr_policy_call_agents(p, now_ms);
 }
@@ -35,8 +35,8 @@ void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms)
                           "the job's state directory may say why");
         return;
     }
-    if (!p->unclean) {
-        dlr_policy_meet(p, now_ms);
+    if (!p->cleanup_unconfirmed) {
+        dlr_policy_rendezvous(p, now_ms);
         return;
     }
     for (unsigned i = 0; i < p->conf.nnodes; i++)

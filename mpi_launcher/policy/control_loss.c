@@ -45,8 +45,8 @@ void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_
 }
 
 /* Like a node's death, it explains the failures that it caused. */
-void dlr_policy_lapsed(struct dlr_policy *p, uint32_t round, const char *why,
-                       int64_t now_ms)
+void dlr_policy_lease_expired(struct dlr_policy *p, uint32_t round, const char *why,
+                              int64_t now_ms)
 {
     if (round != p->round)
         return;
@@ -69,7 +69,7 @@ void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
         return;
     if (!p->steps_lost.spent++)
         p->steps_lost.from_ms = now_ms;
-    dlr_policy_lapsed(p, round, why, now_ms);
+    dlr_policy_lease_expired(p, round, why, now_ms);
 }
 
 /* --- the agents ended --------------------------------------------------------------- */
@@ -91,7 +91,7 @@ static void agents_again(struct dlr_policy *p, int64_t now_ms)
     for (unsigned i = 0; i < p->conf.nnodes; i++) {
         if (p->nodes[i].state == NODE_UP)
             p->nodes[i].state = NODE_UNSEEN;
-        p->nodes[i].dirty = false;
+        p->nodes[i].processes_left = false;
     }
     dlr_policy_call_agents(p, now_ms);
 }
@@ -110,14 +110,14 @@ void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms)
         break;
     case DLR_PHASE_RUN:
         dlr_policy_end_round(p, DLR_CAUSE_CONTROL, "the agents ended", now_ms);
-        p->unclean = true;
+        p->cleanup_unconfirmed = true;
         break;
     case DLR_PHASE_END:
         if (p->cause == DLR_CAUSE_SIGNAL) {
             dlr_policy_finish(p, p->exit_code, p->why);
             return;
         }
-        p->unclean = true;
+        p->cleanup_unconfirmed = true;
         break;
     default:
         break;
@@ -129,10 +129,10 @@ void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms)
 
 void dlr_policy_controller_away(struct dlr_policy *p, const char *why, int64_t now_ms)
 {
-    p->given = p->phase == DLR_PHASE_REQUEUE;
+    p->requeue_wait = p->phase == DLR_PHASE_REQUEUE;
     switch (p->phase) {
     case DLR_PHASE_RUN:
-        p->away = true;
+        p->controller_down = true;
         dlr_policy_end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
         break;
     case DLR_PHASE_RENDEZVOUS:
@@ -152,11 +152,11 @@ void dlr_policy_controller_back(struct dlr_policy *p, int64_t now_ms)
 {
     if (p->phase != DLR_PHASE_WAIT)
         return;
-    if (p->given) {
+    if (p->requeue_wait) {
         dlr_policy_enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
         p->ops.requeue(p->arg, p->why);
     } else if (dlr_policy_count(p, NODE_UP)) {
-        dlr_policy_meet(p, now_ms);
+        dlr_policy_rendezvous(p, now_ms);
     } else {
         if (p->agent_starts.spent)
             p->agent_starts.spent--; /* that start was none */

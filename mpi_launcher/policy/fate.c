@@ -6,28 +6,29 @@
 
 static const char *why_it_ended(const struct dlr_policy *p, enum dlr_fate fate)
 {
-    if (p->told.wanted || fate == DLR_FATE_ENDS)
+    if (p->sigterm.wanted || fate == DLR_FATE_ENDS)
         return "ended by signal 15 (Terminated)";
-    return p->told.limit ? "the step's time was over (srun --time)"
-                         : "the program has ended after SIGTERM";
+    return p->sigterm.limit ? "the step's time was over (srun --time)"
+                            : "the program has ended after SIGTERM";
 }
 
 static void conclude(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
 {
     const char *why = why_it_ended(p, fate);
 
-    p->told.settling = false;
-    p->told.over = true;
-    p->told.back = fate == DLR_FATE_PREEMPTED;
-    p->told.taken = fate == DLR_FATE_ENDS;
-    dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, p->told.back ? "preempted" : why, now_ms);
+    p->sigterm.settling = false;
+    p->sigterm.over = true;
+    p->sigterm.back = fate == DLR_FATE_PREEMPTED;
+    p->sigterm.taken = fate == DLR_FATE_ENDS;
+    dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, p->sigterm.back ? "preempted" : why,
+                         now_ms);
 }
 
 void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
 {
     switch (p->phase) {
     case DLR_PHASE_RUN:
-        if (p->told.settling)
+        if (p->sigterm.settling)
             conclude(p, fate, now_ms);
         break;
     case DLR_PHASE_AGENTS:
@@ -38,34 +39,34 @@ void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
             break;
         if (p->phase == DLR_PHASE_RENDEZVOUS)
             p->ops.stop_rendezvous(p->arg);
-        p->told.over = true;
-        p->told.back = fate == DLR_FATE_PREEMPTED;
+        p->sigterm.over = true;
+        p->sigterm.back = fate == DLR_FATE_PREEMPTED;
         p->exit_code = 128 + 15;
         snprintf(p->why, sizeof(p->why), "%s",
-                 p->told.back ? "preempted" : "ended by signal 15 (Terminated)");
-        dlr_policy_told_over(p, now_ms);
+                 p->sigterm.back ? "preempted" : "ended by signal 15 (Terminated)");
+        dlr_policy_sigterm_over(p, now_ms);
         break;
     default:
         break;
     }
 }
 
-bool dlr_policy_told_late(struct dlr_policy *p, int64_t now_ms)
+bool dlr_policy_sigterm_late(struct dlr_policy *p, int64_t now_ms)
 {
-    if (p->told.settling) {
+    if (p->sigterm.settling) {
         conclude(p, DLR_FATE_RUNS, now_ms);
         return true;
     }
-    if (p->told.wanted) {
+    if (p->sigterm.wanted) {
         p->exit_code = 128 + 15;
         dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, "ended by signal 15 (Terminated)",
                              now_ms);
         return true;
     }
-    if (!p->told.code)
+    if (!p->sigterm.code)
         return false;
-    p->exit_code = p->told.code;
+    p->exit_code = p->sigterm.code;
     p->killed = p->exit_code == 128 + 15;
-    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, p->told.why, now_ms);
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, p->sigterm.why, now_ms);
     return true;
 }

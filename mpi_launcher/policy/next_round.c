@@ -32,18 +32,18 @@ static int fit_places(struct dlr_policy *p, char *why, size_t size)
     return 0;
 }
 
-void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms)
+void dlr_policy_rendezvous(struct dlr_policy *p, int64_t now_ms)
 {
     char why[128];
 
-    if (p->leaving) {
-        dlr_policy_give_back(p, "another run of the job needs the requeue", now_ms);
+    if (p->requeues_with_job) {
+        dlr_policy_requeue(p, "another run of the job needs the requeue", now_ms);
         return;
     }
     if (fit_places(p, why, sizeof(why)) < 0) {
         if (dlr_policy_await_more(p, now_ms))
             return;
-        dlr_policy_give_back(p, why, now_ms);
+        dlr_policy_requeue(p, why, now_ms);
         return;
     }
     dlr_policy_enter(p, DLR_PHASE_RENDEZVOUS, now_ms, p->conf.rendezvous_timeout_ms);
@@ -56,13 +56,14 @@ void dlr_policy_set_back(struct dlr_policy *p, const char *why, int64_t now_ms)
 {
     char text[384];
 
-    if (++p->setbacks > MAX_SETBACKS) {
+    if (++p->failed_restores > MAX_SETBACKS) {
         snprintf(text, sizeof(text),
-                 "no copy could be used %u times in a row, last: %s", p->setbacks, why);
+                 "no copy could be used %u times in a row, last: %s",
+                 p->failed_restores, why);
         dlr_policy_finish(p, 1, text);
         return;
     }
-    dlr_policy_meet(p, now_ms);
+    dlr_policy_rendezvous(p, now_ms);
 }
 
 void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms)

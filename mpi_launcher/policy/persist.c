@@ -10,7 +10,7 @@ void dlr_policy_persist(struct dlr_policy *p, int64_t now_ms)
     p->ops.persist(p->arg);
 }
 
-void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms)
+void dlr_policy_requeue(struct dlr_policy *p, const char *why, int64_t now_ms)
 {
     snprintf(p->why, sizeof(p->why), "%s", why);
     dlr_policy_persist(p, now_ms);

@@ -18,7 +18,7 @@ void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
     if (p->nodes[node].state == NODE_DEAD)
         return;
     p->nodes[node].state = NODE_DEAD;
-    p->nodes[node].dirty = false;
+    p->nodes[node].processes_left = false;
     switch (p->phase) {
     case DLR_PHASE_AGENTS:
         if (dlr_policy_count(p, NODE_UNSEEN) == 0)
@@ -26,11 +26,11 @@ void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
         break;
     case DLR_PHASE_RENDEZVOUS:
         p->ops.stop_rendezvous(p->arg);
-        dlr_policy_meet(p, now_ms);
+        dlr_policy_rendezvous(p, now_ms);
         break;
     case DLR_PHASE_PREPARE:
         if (member)
-            dlr_policy_meet(p, now_ms);
+            dlr_policy_rendezvous(p, now_ms);
         break;
     case DLR_PHASE_RUN:
         if (member)
@@ -61,7 +61,7 @@ void dlr_policy_replan(struct dlr_policy *p, int64_t now_ms)
     if (p->phase != DLR_PHASE_RENDEZVOUS)
         return;
     p->failed_rendezvous = 0;
-    dlr_policy_meet(p, now_ms);
+    dlr_policy_rendezvous(p, now_ms);
 }
 
 void dlr_policy_give_up(struct dlr_policy *p, const char *why)
@@ -79,12 +79,12 @@ void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *membe
         return;
     if (rc == -ENOSPC) {
         if (!dlr_policy_await_more(p, now_ms))
-            dlr_policy_give_back(p, why, now_ms);
+            dlr_policy_requeue(p, why, now_ms);
         return;
     }
     if (rc < 0) {
         if (p->failed_rendezvous++ < p->conf.rendezvous_tries) {
-            dlr_policy_meet(p, now_ms);
+            dlr_policy_rendezvous(p, now_ms);
             return;
         }
         snprintf(text, sizeof(text), "no rendezvous: %s", why);
@@ -109,9 +109,9 @@ void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t 
                             now_ms); /* the next plan does without what failed */
         return;
     }
-    p->ended = p->suspect = p->started = p->stepped = p->killed = false;
+    p->ended = p->exit_unexplained = p->started = p->stepped = p->killed = false;
     p->launch_ms = now_ms;
-    p->exit_code = p->told.code = 0;
+    p->exit_code = p->sigterm.code = 0;
     dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
     p->ops.launch(p->arg, p->round);
 }
@@ -141,15 +141,15 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
                  WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
     else
         snprintf(why, sizeof(why), "rank %d exited with code %d", rank, code);
-    if (p->phase == DLR_PHASE_RUN && dlr_policy_told_exit(p, code, now_ms)) {
-        snprintf(p->told.why, sizeof(p->told.why), "%s", why);
+    if (p->phase == DLR_PHASE_RUN && dlr_policy_sigterm_exit(p, code, now_ms)) {
+        snprintf(p->sigterm.why, sizeof(p->sigterm.why), "%s", why);
         return;
     }
     p->exit_code = code;
     p->killed = code == 128 + SIGKILL || code == 128 + SIGTERM;
     if (p->phase == DLR_PHASE_RUN)
-        dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, p->told.code ? p->told.why : why,
-                             now_ms);
+        dlr_policy_end_round(p, DLR_CAUSE_PROGRAM,
+                             p->sigterm.code ? p->sigterm.why : why, now_ms);
     else /* it ended before the one that was told first */
         snprintf(p->why, sizeof(p->why), "%s", why);
 }
@@ -166,7 +166,7 @@ void dlr_policy_restore_refused(struct dlr_policy *p, uint32_t round, const char
 {
     if (p->phase != DLR_PHASE_RUN || round != p->round)
         return;
-    p->refused = true;
+    p->launch_refused = true;
     p->exit_code = 1;
     dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
 }
@@ -175,7 +175,7 @@ void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
 {
     char why[64];
 
-    if (sig == SIGTERM && dlr_policy_told_writing(p))
+    if (sig == SIGTERM && dlr_policy_sigterm_writing(p))
         return;
     snprintf(why, sizeof(why), "ended by signal %d (%s)", sig, strsignal(sig));
     p->exit_code = 128 + sig;
@@ -217,7 +217,7 @@ void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_prepared(p, -ETIMEDOUT, "copies took too long", now_ms);
         break;
     case DLR_PHASE_RUN:
-        if (!dlr_policy_told_late(p, now_ms))
+        if (!dlr_policy_sigterm_late(p, now_ms))
             dlr_policy_unexplained(p, now_ms);
         break;
     case DLR_PHASE_END:

@@ -87,8 +87,8 @@ void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t 
 void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
                             int wait_status, int64_t now_ms);
 /* A node that lives has killed its tasks, because the supervisor was not heard there. */
-void dlr_policy_lapsed(struct dlr_policy *p, uint32_t round, const char *why,
-                       int64_t now_ms);
+void dlr_policy_lease_expired(struct dlr_policy *p, uint32_t round, const char *why,
+                              int64_t now_ms);
 /* Slurm's own process of the round has died on a node, and its tasks with it. Costs no restart, a
  * few times: what comes again and again is the program's doing after all.
  */
@@ -130,18 +130,19 @@ void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms);
  * are left alone; when they have ended the run has, too, or goes back into the queue when the job
  * was preempted. Nothing is charged and nothing is tried again.
  */
-void dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
-                     int64_t now_ms);
+void dlr_policy_sigterm(struct dlr_policy *p, bool wanted, int64_t limit_ms,
+                        int64_t now_ms);
 /* True of SIGTERM to the tasks of round when those that run now have begun after it. */
-bool dlr_policy_told_before(const struct dlr_policy *p, int64_t round);
+bool dlr_policy_sigterm_before(const struct dlr_policy *p, int64_t round);
 void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms);
-bool dlr_policy_is_told(const struct dlr_policy *p); /* the run ends for it, or has */
+bool dlr_policy_has_sigterm(
+    const struct dlr_policy *p); /* the run ends for it, or has */
 void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms);
 /* Another run of the job has it requeued: this one ends its round, persists and is ready to be
- * taken back, too. dlr_policy_stay(): it was not requeued after all.
+ * taken back, too. dlr_policy_requeue_cancel(): it was not requeued after all.
  */
-void dlr_policy_leave(struct dlr_policy *p, int64_t now_ms);
-void dlr_policy_stay(struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_requeue_with_job(struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_requeue_cancel(struct dlr_policy *p, int64_t now_ms);
 /* While it is to be requeued: another limit, for those that are waited for. No event: ops may
  * call it.
  */

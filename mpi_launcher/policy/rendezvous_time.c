@@ -5,14 +5,14 @@
 #define LEAST_MS 1000
 
 /* The last one counts as much as all before. */
-void dlr_meet_time_took(struct dlr_meet_time *t, int64_t took_ms)
+void dlr_rendezvous_time_took(struct dlr_rendezvous_time *t, int64_t took_ms)
 {
     if (took_ms < 1)
         took_ms = 1;
     t->usual_ms = t->usual_ms ? (t->usual_ms + took_ms + 1) / 2 : took_ms;
 }
 
-int64_t dlr_meet_time_late_ms(const struct dlr_meet_time *t)
+int64_t dlr_rendezvous_time_late_ms(const struct dlr_rendezvous_time *t)
 {
     if (!t->usual_ms)
         return INT64_MAX;

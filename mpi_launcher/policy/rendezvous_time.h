@@ -5,13 +5,13 @@
 
 #include <stdint.h>
 
-struct dlr_meet_time {
+struct dlr_rendezvous_time {
     int64_t usual_ms; /* 0: not known */
 };
 
 /* One has brought a plan after took_ms. */
-void dlr_meet_time_took(struct dlr_meet_time *t, int64_t took_ms);
+void dlr_rendezvous_time_took(struct dlr_rendezvous_time *t, int64_t took_ms);
 /* From its begin; INT64_MAX: none is late while nothing is known. */
-int64_t dlr_meet_time_late_ms(const struct dlr_meet_time *t);
+int64_t dlr_rendezvous_time_late_ms(const struct dlr_rendezvous_time *t);
 
 #endif

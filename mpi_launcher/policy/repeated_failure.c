@@ -6,8 +6,9 @@
 
 #include "common/base/str.h"
 
-enum dlr_repeat_next dlr_repeat_failed(struct dlr_repeat *r, struct dlr_version from,
-                                       const char *why)
+enum dlr_repeated_failure_next dlr_repeated_failure_add(struct dlr_repeated_failure *r,
+                                                        struct dlr_version from,
+                                                        const char *why)
 {
     bool same = r->known && dlr_streq(r->why, why);
 
@@ -17,13 +18,14 @@ enum dlr_repeat_next dlr_repeat_failed(struct dlr_repeat *r, struct dlr_version 
     r->known = true;
     r->from = from;
     snprintf(r->why, sizeof(r->why), "%s", why);
-    if (r->times < DLR_REPEAT_TIMES && !r->back)
-        return DLR_REPEAT_ON;
+    if (r->times < DLR_REPEATED_TIMES && !r->back)
+        return DLR_REPEATED_ON;
     r->back++;
-    return DLR_REPEAT_BACK;
+    return DLR_REPEATED_BACK;
 }
 
-bool dlr_repeat_is_over(const struct dlr_repeat *r, char *buf, size_t size)
+bool dlr_repeated_failure_is_over(const struct dlr_repeated_failure *r, char *buf,
+                                  size_t size)
 {
     if (!r->back)
         return false;

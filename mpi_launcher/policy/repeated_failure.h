@@ -10,12 +10,12 @@
 
 #include "ckpt/base/version.h"
 
-#define DLR_REPEAT_TIMES                                                               \
+#define DLR_REPEATED_TIMES                                                             \
     2 /* as often after one version, and it is not tried again; once we
                               went back, each further time is one too many */
 
 /* Begin with zeros. */
-struct dlr_repeat {
+struct dlr_repeated_failure {
     bool known;
     struct dlr_version from; /* the last failure followed a restore from it */
     char why[256];
@@ -23,20 +23,22 @@ struct dlr_repeat {
     unsigned back;  /* versions that were given up for it */
 };
 
-enum dlr_repeat_next {
-    DLR_REPEAT_ON,   /* as always */
-    DLR_REPEAT_BACK, /* and not from this version again, nor a later one */
+enum dlr_repeated_failure_next {
+    DLR_REPEATED_ON,   /* as always */
+    DLR_REPEATED_BACK, /* and not from this version again, nor a later one */
 };
 
 /* A round that was restored from a version ended because of the program; why says how ("rank 3
  * exited with code 1").
  */
-enum dlr_repeat_next dlr_repeat_failed(struct dlr_repeat *r, struct dlr_version from,
-                                       const char *why);
+enum dlr_repeated_failure_next dlr_repeated_failure_add(struct dlr_repeated_failure *r,
+                                                        struct dlr_version from,
+                                                        const char *why);
 
 /* The next plan has nothing to restore. Whether the run must stop instead of beginning from
  * nothing: it went back because of these failures, and they are the evidence, in buf.
  */
-bool dlr_repeat_is_over(const struct dlr_repeat *r, char *buf, size_t size);
+bool dlr_repeated_failure_is_over(const struct dlr_repeated_failure *r, char *buf,
+                                  size_t size);
 
 #endif

@@ -6,7 +6,7 @@
 
 void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms)
 {
-    if (p->phase != DLR_PHASE_PERSIST || dlr_policy_told_persisted(p))
+    if (p->phase != DLR_PHASE_PERSIST || dlr_policy_sigterm_persisted(p))
         return;
     if (p->failed) {
         dlr_policy_finish(p, p->exit_code, p->failed_why);
@@ -27,27 +27,27 @@ void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why)
     dlr_policy_finish(p, 1, text);
 }
 
-void dlr_policy_leave(struct dlr_policy *p, int64_t now_ms)
+void dlr_policy_requeue_with_job(struct dlr_policy *p, int64_t now_ms)
 {
-    if (p->leaving)
+    if (p->requeues_with_job)
         return;
-    p->leaving = true;
+    p->requeues_with_job = true;
     if (p->phase == DLR_PHASE_RUN) {
         dlr_policy_end_round(p, DLR_CAUSE_CONTROL,
                              "another run of the job needs the requeue", now_ms);
     } else if (p->phase == DLR_PHASE_RENDEZVOUS) {
         p->ops.stop_rendezvous(p->arg);
-        dlr_policy_meet(p, now_ms);
+        dlr_policy_rendezvous(p, now_ms);
     } else if (p->phase == DLR_PHASE_PREPARE) {
-        dlr_policy_meet(p, now_ms);
+        dlr_policy_rendezvous(p, now_ms);
     }
 }
 
-void dlr_policy_stay(struct dlr_policy *p, int64_t now_ms)
+void dlr_policy_requeue_cancel(struct dlr_policy *p, int64_t now_ms)
 {
-    p->leaving = false;
+    p->requeues_with_job = false;
     if (p->phase == DLR_PHASE_REQUEUE)
-        dlr_policy_meet(p, now_ms);
+        dlr_policy_rendezvous(p, now_ms);
 }
 
 void dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms)

@@ -29,14 +29,14 @@ static bool give_up(struct dlr_policy *p, int64_t now_ms)
 static void after_end(struct dlr_policy *p, int64_t now_ms)
 {
     p->failed_rendezvous = 0;
-    if (dlr_policy_told_after_end(p, now_ms))
+    if (dlr_policy_sigterm_after_end(p, now_ms))
         return;
     if (p->cause == DLR_CAUSE_PROGRAM && dlr_policy_ended_well(p) && p->started) {
         dlr_policy_finish(p, 0, NULL); /* the word of its tasks was late */
         return;
     }
-    if (p->away && p->cause != DLR_CAUSE_SIGNAL) {
-        p->away = false;
+    if (p->controller_down && p->cause != DLR_CAUSE_SIGNAL) {
+        p->controller_down = false;
         dlr_policy_wait(p, p->why, now_ms);
         return;
     }
@@ -44,18 +44,18 @@ static void after_end(struct dlr_policy *p, int64_t now_ms)
         dlr_policy_set_back(p, p->why, now_ms);
         return;
     }
-    p->setbacks = 0;
+    p->failed_restores = 0;
     if (p->cause == DLR_CAUSE_SIGNAL) {
         dlr_policy_finish(p, p->exit_code, p->why);
         return;
     }
-    if (p->cause == DLR_CAUSE_PROGRAM && p->refused) {
+    if (p->cause == DLR_CAUSE_PROGRAM && p->launch_refused) {
         dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, p->why);
         return;
     }
-    p->refused = false;
+    p->launch_refused = false;
     if (p->cause != DLR_CAUSE_PROGRAM || !give_up(p, now_ms))
-        dlr_policy_meet(p, now_ms);
+        dlr_policy_rendezvous(p, now_ms);
 }
 
 void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms)
@@ -63,7 +63,7 @@ void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms)
     if (p->phase != DLR_PHASE_END)
         return;
     for (unsigned i = 0; i < p->conf.nnodes; i++)
-        if (p->nodes[i].state == NODE_UP && p->nodes[i].dirty)
+        if (p->nodes[i].state == NODE_UP && p->nodes[i].processes_left)
             return;
     after_end(p, now_ms);
 }
@@ -74,12 +74,12 @@ void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms)
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
                           int64_t now_ms)
 {
-    p->suspect = p->unclean = false;
+    p->exit_unexplained = p->cleanup_unconfirmed = false;
     p->failed_ms = now_ms;
     p->cause = cause;
     snprintf(p->why, sizeof(p->why), "%s", why);
     for (unsigned i = 0; i < p->conf.nnodes; i++)
-        p->nodes[i].dirty = p->nodes[i].member && p->nodes[i].state == NODE_UP;
+        p->nodes[i].processes_left = p->nodes[i].member && p->nodes[i].state == NODE_UP;
     dlr_policy_enter(p, DLR_PHASE_END, now_ms, p->conf.end_timeout_ms);
     p->ops.end_round(p->arg, p->round, cause, why);
     dlr_policy_check_clean(p, now_ms);
@@ -90,14 +90,14 @@ void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
 {
     if (round != p->round)
         return;
-    p->nodes[node].dirty = false;
+    p->nodes[node].processes_left = false;
     dlr_policy_check_clean(p, now_ms);
 }
 
 void dlr_policy_end_late(struct dlr_policy *p, int64_t now_ms)
 {
     for (unsigned i = 0; i < p->conf.nnodes; i++)
-        if (p->nodes[i].dirty)
+        if (p->nodes[i].processes_left)
             p->nodes[i].state =
                 NODE_DEAD; /* its processes did not go: not fit to be used */
     after_end(p, now_ms);

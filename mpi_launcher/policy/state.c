@@ -65,7 +65,7 @@ void dlr_policy_take_over(struct dlr_policy *p, const char *why)
     if (!p->next_round)
         return; /* no round was ever begun */
     p->round = p->next_round - 1;
-    p->unclean = true;
+    p->cleanup_unconfirmed = true;
     p->cause = DLR_CAUSE_CONTROL;
     snprintf(p->why, sizeof(p->why), "%s", why);
 }

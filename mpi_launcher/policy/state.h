@@ -10,8 +10,8 @@ enum node_state { NODE_UNSEEN, NODE_UP, NODE_DEAD };
 
 struct node {
     enum node_state state;
-    bool member; /* has a place in the plan in force */
-    bool dirty;  /* has not yet said that the ended round is gone */
+    bool member;         /* has a place in the plan in force */
+    bool processes_left; /* has not yet said that the ended round is gone */
 };
 
 struct dlr_policy {
@@ -31,7 +31,7 @@ struct dlr_policy {
     bool has_best;
     uint64_t best;              /* newest step that was ever committed */
     unsigned failed_rendezvous; /* in a row, with no node lost */
-    unsigned setbacks;          /* in a row: copies that could not be moved or loaded */
+    unsigned failed_restores;   /* in a row: copies that could not be moved or loaded */
 
     enum dlr_cause cause; /* why the round ends, while it does */
     char why[256];
@@ -40,18 +40,19 @@ struct dlr_policy {
     unsigned unstarted; /* rounds in a row whose srun ended and had started no task */
     bool ran;           /* a task of the run has started */
     int64_t
-        unstarted_ms;   /* since then slurmctld starts none of its steps; 0: it does */
-    uint32_t late_next; /* the round after one whose tasks did not all start in time */
-    bool refused;       /* and no further one is to be tried */
-    bool ended;         /* srun of the round has returned */
-    bool suspect;       /* it has, and nobody has said why */
-    bool away;          /* slurmctld: the round ends because it could not be begun */
-    bool given;         /* the wait for it was for a requeue */
+        unstarted_ms;    /* since then slurmctld starts none of its steps; 0: it does */
+    uint32_t late_next;  /* the round after one whose tasks did not all start in time */
+    bool launch_refused; /* and no further one is to be tried */
+    bool ended;          /* srun of the round has returned */
+    bool exit_unexplained; /* it has, and nobody has said why */
+    bool controller_down;  /* slurmctld: the round ends because it could not be begun */
+    bool requeue_wait;     /* the wait for it was for a requeue */
 
     bool failed; /* for the last time: memory is being written, then the run ends, */
-    char failed_why[512]; /* with exit_code and this */
-    bool leaving;         /* the allocation is given back for another run */
-    bool unclean;         /* nobody has made sure that the round's processes are gone */
+    char failed_why[512];   /* with exit_code and this */
+    bool requeues_with_job; /* the allocation is given back for another run */
+    bool
+        cleanup_unconfirmed; /* nobody has made sure that the round's processes are gone */
     struct dlr_restart_budget agent_starts; /* how often agents were started */
     int64_t
         late_ms; /* of the first start: nodes not seen may come until then; 0: none may */
@@ -71,7 +72,7 @@ struct dlr_policy {
         bool settling, over; /* the step has ended: what for is asked, is known */
         bool back;           /* the job goes back into the queue, by us */
         bool taken;          /* or is ended by Slurm */
-    } told;
+    } sigterm;
 };
 
 /* The engine's files, the lowest first: none calls one below its own line. */
@@ -90,22 +91,22 @@ bool dlr_policy_ended_well(const struct dlr_policy *p);
 /* persist.c */
 void dlr_policy_persist(struct dlr_policy *p, int64_t now_ms);
 /* Nothing more can be done here: writes the state and asks for a requeue. */
-void dlr_policy_give_back(struct dlr_policy *p, const char *why, int64_t now_ms);
+void dlr_policy_requeue(struct dlr_policy *p, const char *why, int64_t now_ms);
 /* The program has failed for the last time: the script may try it again, and goes on from what is
  * written now.
  */
 void dlr_policy_fail(struct dlr_policy *p, int code, const char *why, int64_t now_ms);
 
 /* termination.c. Each of the first three is true when SIGTERM explains it and it is dealt with. */
-bool dlr_policy_told_step_ended(struct dlr_policy *p, int64_t now_ms);
-bool dlr_policy_told_exit(struct dlr_policy *p, int code, int64_t now_ms);
-bool dlr_policy_told_after_end(struct dlr_policy *p, int64_t now_ms);
-bool dlr_policy_told_persisted(struct dlr_policy *p);
+bool dlr_policy_sigterm_step_ended(struct dlr_policy *p, int64_t now_ms);
+bool dlr_policy_sigterm_exit(struct dlr_policy *p, int code, int64_t now_ms);
+bool dlr_policy_sigterm_after_end(struct dlr_policy *p, int64_t now_ms);
+bool dlr_policy_sigterm_persisted(struct dlr_policy *p);
 /* SIGTERM comes to us: true when the tasks had it before and have ended, or what is in memory is being
  * written. That goes on, within its limit.
  */
-bool dlr_policy_told_writing(struct dlr_policy *p);
-void dlr_policy_told_over(struct dlr_policy *p, int64_t now_ms); /* no round runs */
+bool dlr_policy_sigterm_writing(struct dlr_policy *p);
+void dlr_policy_sigterm_over(struct dlr_policy *p, int64_t now_ms); /* no round runs */
 bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms);
 
 /* late_nodes.c: the first start begins, from now on it is waited for who is late. */
@@ -116,7 +117,7 @@ void dlr_policy_await_late(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_await_more(struct dlr_policy *p, int64_t now_ms);
 
 /* next_round.c. It begins, or the allocation is given back. */
-void dlr_policy_meet(struct dlr_policy *p, int64_t now_ms);
+void dlr_policy_rendezvous(struct dlr_policy *p, int64_t now_ms);
 /* The same after a copy could not be moved or loaded. */
 void dlr_policy_set_back(struct dlr_policy *p, const char *why, int64_t now_ms);
 void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
@@ -131,7 +132,7 @@ void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_end_late(struct dlr_policy *p, int64_t now_ms);
 
 /* fate.c. True when the deadline was one of SIGTERM's, and it is dealt with. */
-bool dlr_policy_told_late(struct dlr_policy *p, int64_t now_ms);
+bool dlr_policy_sigterm_late(struct dlr_policy *p, int64_t now_ms);
 
 /* agents.c */
 void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms);

@@ -27,7 +27,7 @@ void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
         return;
     p->ended = true;
     p->exit_code = code;
-    if (dlr_policy_told_step_ended(p, now_ms))
+    if (dlr_policy_sigterm_step_ended(p, now_ms))
         return;
     if (code == 0 && p->started) {
         dlr_policy_finish(p, 0, NULL);
@@ -36,7 +36,7 @@ void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
     /* Slurm may be first to tell of a node's death, or of a short program's end: wait for the
      * agents' word.
      */
-    p->suspect = true;
+    p->exit_unexplained = true;
     p->deadline_ms = now_ms + p->conf.suspect_ms;
 }
 
@@ -63,11 +63,11 @@ void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *wh
     p->exit_code = 1;
     if (await_start(p, why, now_ms))
         return;
-    p->refused =
+    p->launch_refused =
         p->late_next && p->late_next == round; /* the one before was late, too */
     p->late_next = round + 1;
-    dlr_policy_end_round(p, p->refused ? DLR_CAUSE_PROGRAM : DLR_CAUSE_CONTROL, why,
-                         now_ms);
+    dlr_policy_end_round(p, p->launch_refused ? DLR_CAUSE_PROGRAM : DLR_CAUSE_CONTROL,
+                         why, now_ms);
 }
 
 void dlr_policy_queued(struct dlr_policy *p, int64_t now_ms)
@@ -107,16 +107,16 @@ void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms)
     if (p->exit_code && await_start(p, why, now_ms))
         return;
     if (!p->started && p->exit_code && p->ran) {
-        p->refused = true;
+        p->launch_refused = true;
         snprintf(why, sizeof(why),
                  "slurmctld has not started the step for %lld s "
-                 "(--dlrover-set=controller-timeout); why stands above in srun's words",
+                 "(--dlrover-set=controller-timeout); srun's message above says why",
                  (long long)(now_ms - p->unstarted_ms) / 1000);
     } else if (!p->started && ++p->unstarted >= MAX_UNSTARTED) {
-        p->refused = true;
+        p->launch_refused = true;
         snprintf(why, sizeof(why),
                  "srun has ended %u times in a row with code %d and started no task; "
-                 "why stands above in its own words",
+                 "its own message above says why",
                  p->unstarted, p->exit_code);
     } else {
         snprintf(why, sizeof(why), "srun ended with code %d%s", p->exit_code,

@@ -15,24 +15,24 @@
 
 #define SERVE_FD 3
 
-struct dlr_apart {
+struct dlr_fork_server {
     int fd; /* to the process that forks the others */
 };
 
 /* Of the same program: the address of a function means the same on both sides. */
 struct request {
-    dlr_apart_fn fn;
+    dlr_fork_server_fn fn;
     bool outlives;
     char name[16];
 };
 
 union control {
     struct cmsghdr align;
-    char buf[CMSG_SPACE(sizeof(int) * DLR_APART_FDS)];
+    char buf[CMSG_SPACE(sizeof(int) * DLR_FORK_SERVER_FDS)];
 };
 
-ssize_t dlr_apart_send(int fd, const void *buf, size_t size,
-                       const int fds[DLR_APART_FDS])
+ssize_t dlr_fork_server_send(int fd, const void *buf, size_t size,
+                             const int fds[DLR_FORK_SERVER_FDS])
 {
     struct iovec part = {(void *)buf, size};
     struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1};
@@ -40,7 +40,7 @@ ssize_t dlr_apart_send(int fd, const void *buf, size_t size,
     unsigned n = 0;
     ssize_t sent;
 
-    while (n < DLR_APART_FDS && fds[n] >= 0)
+    while (n < DLR_FORK_SERVER_FDS && fds[n] >= 0)
         n++;
     if (n > 0) {
         struct cmsghdr *c = &control.align;
@@ -58,8 +58,8 @@ ssize_t dlr_apart_send(int fd, const void *buf, size_t size,
     return sent < 0 ? -errno : sent;
 }
 
-ssize_t dlr_apart_recv(int fd, void *buf, size_t size, int ret_fds[DLR_APART_FDS],
-                       int flags)
+ssize_t dlr_fork_server_recv(int fd, void *buf, size_t size,
+                             int ret_fds[DLR_FORK_SERVER_FDS], int flags)
 {
     struct iovec part = {buf, size};
     union control control = {0};
@@ -69,7 +69,7 @@ ssize_t dlr_apart_recv(int fd, void *buf, size_t size, int ret_fds[DLR_APART_FDS
                          .msg_controllen = sizeof(control.buf)};
     ssize_t n;
 
-    for (unsigned i = 0; i < DLR_APART_FDS; i++)
+    for (unsigned i = 0; i < DLR_FORK_SERVER_FDS; i++)
         ret_fds[i] = -1;
     do
         n = recvmsg(fd, &msg, flags | MSG_CMSG_CLOEXEC);
@@ -116,13 +116,13 @@ static void work(const struct request *r, int fd, pid_t parent)
 static void serve(void)
 {
     pid_t self = getpid();
-    int fds[DLR_APART_FDS];
+    int fds[DLR_FORK_SERVER_FDS];
     struct request r;
 
     prctl(PR_SET_NAME, "dlrover-files");
     signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
     signal(SIGPIPE, SIG_IGN);
-    while (dlr_apart_recv(SERVE_FD, &r, sizeof(r), fds, 0) == sizeof(r)) {
+    while (dlr_fork_server_recv(SERVE_FD, &r, sizeof(r), fds, 0) == sizeof(r)) {
         if (fork() == 0) {
             work(&r, fds[0], self);
             _exit(0);
@@ -131,7 +131,7 @@ static void serve(void)
     }
 }
 
-static int fork_server(struct dlr_apart *apart)
+static int fork_server(struct dlr_fork_server *server)
 {
     int pair[2];
     pid_t pid;
@@ -151,33 +151,33 @@ static int fork_server(struct dlr_apart *apart)
         close(pair[0]);
         return rc;
     }
-    if (apart->fd >= 0)
-        close(apart->fd);
-    apart->fd = pair[0];
+    if (server->fd >= 0)
+        close(server->fd);
+    server->fd = pair[0];
     return 0;
 }
 
 /* --- ours ------------------------------------------------------------------------------------- */
 
-int dlr_apart_new(struct dlr_apart **ret, struct dlr_err *err)
+int dlr_fork_server_new(struct dlr_fork_server **ret, struct dlr_err *err)
 {
-    struct dlr_apart *apart = calloc(1, sizeof(*apart));
+    struct dlr_fork_server *server = calloc(1, sizeof(*server));
     int rc = -ENOMEM;
 
-    if (apart) {
-        apart->fd = -1;
-        rc = fork_server(apart);
+    if (server) {
+        server->fd = -1;
+        rc = fork_server(server);
     }
     if (rc < 0) {
-        free(apart);
+        free(server);
         return dlr_fail(err, rc, "cannot start a process for files: %s", strerror(-rc));
     }
-    *ret = apart;
+    *ret = server;
     return 0;
 }
 
-int dlr_apart_start(struct dlr_apart *apart, dlr_apart_fn fn, const char *name,
-                    bool outlives, int *ret_fd)
+int dlr_fork_server_start(struct dlr_fork_server *server, dlr_fork_server_fn fn,
+                          const char *name, bool outlives, int *ret_fd)
 {
     struct request r = {.fn = fn, .outlives = outlives};
     DLR_AUTO_CLOSE int theirs = -1;
@@ -190,10 +190,12 @@ int dlr_apart_start(struct dlr_apart *apart, dlr_apart_fn fn, const char *name,
         return -errno;
     ours = pair[0];
     theirs = pair[1];
-    n = dlr_apart_send(apart->fd, &r, sizeof(r), (int[]){theirs, -1});
+    n = dlr_fork_server_send(server->fd, &r, sizeof(r), (int[]){theirs, -1});
     if (n == -EPIPE || n == -ECONNRESET) { /* somebody has killed it */
-        rc = fork_server(apart);
-        n = rc < 0 ? rc : dlr_apart_send(apart->fd, &r, sizeof(r), (int[]){theirs, -1});
+        rc = fork_server(server);
+        n = rc < 0
+                ? rc
+                : dlr_fork_server_send(server->fd, &r, sizeof(r), (int[]){theirs, -1});
     }
     if (n < 0)
         return (int)n;
@@ -201,11 +203,11 @@ int dlr_apart_start(struct dlr_apart *apart, dlr_apart_fn fn, const char *name,
     return 0;
 }
 
-struct dlr_apart *dlr_apart_free(struct dlr_apart *apart)
+struct dlr_fork_server *dlr_fork_server_free(struct dlr_fork_server *server)
 {
-    if (apart) {
-        close(apart->fd);
-        free(apart);
+    if (server) {
+        close(server->fd);
+        free(server);
     }
     return NULL;
 }

@@ -6,20 +6,22 @@
 
 #include "common/base/str.h"
 
-int64_t dlr_deaths_pause_ms(struct dlr_deaths *d, int64_t now_ms, bool *ret_rests)
+int64_t dlr_restart_delay_pause_ms(struct dlr_restart_delay *d, int64_t now_ms,
+                                   bool *ret_rests)
 {
-    unsigned at = d->n++ % DLR_DEATHS_MAX, before = 0;
+    unsigned at = d->n++ % DLR_RESTART_DELAY_MAX, before = 0;
 
     d->at_ms[at] = now_ms;
-    for (unsigned i = 0; i < DLR_DEATHS_MAX && i < d->n; i++)
-        before += i != at && now_ms - d->at_ms[i] < DLR_DEATHS_WINDOW_MS;
-    *ret_rests = before == DLR_DEATHS_MAX - 1;
+    for (unsigned i = 0; i < DLR_RESTART_DELAY_MAX && i < d->n; i++)
+        before += i != at && now_ms - d->at_ms[i] < DLR_RESTART_DELAY_WINDOW_MS;
+    *ret_rests = before == DLR_RESTART_DELAY_MAX - 1;
     if (*ret_rests) /* the next one's place is the oldest one's */
-        return d->at_ms[d->n % DLR_DEATHS_MAX] + DLR_DEATHS_WINDOW_MS - now_ms;
-    return DLR_DEATHS_PAUSE_MS << before;
+        return d->at_ms[d->n % DLR_RESTART_DELAY_MAX] + DLR_RESTART_DELAY_WINDOW_MS -
+               now_ms;
+    return DLR_RESTART_DELAY_PAUSE_MS << before;
 }
 
-void dlr_deaths_describe(int status, char *buf, size_t size)
+void dlr_restart_delay_describe(int status, char *buf, size_t size)
 {
     if (status < 0)
         dlr_format(buf, size, "ended its connection");

@@ -18,7 +18,7 @@
 
 /* Of the same program: the address of a function means the same on both sides. */
 struct order {
-    dlr_aside_fn fn;
+    dlr_offload_fn fn;
     size_t memory; /* that comes with it: bytes, or 0 and a line follows, */
     size_t path_size, text_size; /* with their NULs */
 };
@@ -29,11 +29,11 @@ struct dlr_work_item {
     char bytes[]; /* an order and its line */
 };
 
-struct dlr_aside {
+struct dlr_offload {
     void *memory;
     size_t size;
     int memory_fd;
-    struct dlr_work_queue own; /* of dlr_aside_start() */
+    struct dlr_work_queue own; /* of dlr_offload_start() */
 };
 
 /* --- in the process apart --------------------------------------------------------- */
@@ -42,14 +42,14 @@ static bool do_in_memory(const struct order *order, const int *fds, int owner)
 {
     void *memory =
         mmap(NULL, order->memory, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
-    int given[DLR_APART_FDS] = {fds[1], -1};
+    int given[DLR_FORK_SERVER_FDS] = {fds[1], -1};
     struct dlr_err answer = {0};
     ssize_t sent;
 
     if (memory == MAP_FAILED)
         return false;
     answer.code = order->fn(memory, &given[0]);
-    sent = dlr_apart_send(owner, &answer, sizeof(answer), given);
+    sent = dlr_fork_server_send(owner, &answer, sizeof(answer), given);
     if (given[0] >= 0)
         close(given[0]);
     close(fds[0]);
@@ -71,18 +71,18 @@ static bool do_line(const struct order *order, bool first, int *fd, int owner)
     line.text = path + order->path_size;
     line.err.code = order->fn ? order->fn(&line, fd) : 0;
     if (first || line.err.code < 0)
-        dlr_apart_send(owner, &line.err, sizeof(line.err), (int[]){-1, -1});
+        dlr_fork_server_send(owner, &line.err, sizeof(line.err), (int[]){-1, -1});
     return true;
 }
 
 static void work(int owner)
 {
-    int fds[DLR_APART_FDS], fd = -1;
+    int fds[DLR_FORK_SERVER_FDS], fd = -1;
     bool first = true, more = true;
     struct order order;
 
-    while (more && dlr_apart_recv(owner, &order, sizeof(order), fds, MSG_WAITALL) ==
-                       sizeof(order)) {
+    while (more && dlr_fork_server_recv(owner, &order, sizeof(order), fds,
+                                        MSG_WAITALL) == sizeof(order)) {
         if (!order.memory && first)
             fd = fds[0];
         more = order.memory ? do_in_memory(&order, fds, owner)
@@ -95,8 +95,8 @@ static void work(int owner)
 
 static int start_process(struct dlr_work_queue *q)
 {
-    int bytes = SOCKET_BYTES, fds[DLR_APART_FDS] = {q->first_fd, -1};
-    int rc = dlr_apart_start(q->apart, work, q->name, q->outlives, &q->fd);
+    int bytes = SOCKET_BYTES, fds[DLR_FORK_SERVER_FDS] = {q->first_fd, -1};
+    int rc = dlr_fork_server_start(q->fork_server, work, q->name, q->outlives, &q->fd);
 
     if (rc < 0)
         return rc;
@@ -104,8 +104,8 @@ static int start_process(struct dlr_work_queue *q)
     q->sent = q->heard = 0;
     q->begun = false;
     setsockopt(q->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-    if (!q->first || dlr_apart_send(q->fd, q->first->bytes, q->first->size, fds) ==
-                         (ssize_t)q->first->size)
+    if (!q->first || dlr_fork_server_send(q->fd, q->first->bytes, q->first->size,
+                                          fds) == (ssize_t)q->first->size)
         return 0;
     close(dlr_steal_fd(&q->fd));
     return -EIO;
@@ -122,9 +122,9 @@ static void start_again(struct dlr_work_queue *q)
 /* 1: q->answer is whole, *ret_fd the caller's. 0: not yet. Below: it has ended. */
 static int take_answer(struct dlr_work_queue *q, int *ret_fd)
 {
-    int fds[DLR_APART_FDS];
-    ssize_t n = dlr_apart_recv(q->fd, (char *)&q->answer + q->heard,
-                               sizeof(q->answer) - q->heard, fds, MSG_DONTWAIT);
+    int fds[DLR_FORK_SERVER_FDS];
+    ssize_t n = dlr_fork_server_recv(q->fd, (char *)&q->answer + q->heard,
+                                     sizeof(q->answer) - q->heard, fds, MSG_DONTWAIT);
 
     *ret_fd = fds[0];
     if (n <= 0)
@@ -143,7 +143,7 @@ static void await(const struct dlr_work_queue *q, int64_t until_ms)
 
 /* --- lines ------------------------------------------------------------------------ */
 
-static struct dlr_work_item *make_item(dlr_aside_fn fn, const char *path,
+static struct dlr_work_item *make_item(dlr_offload_fn fn, const char *path,
                                        const char *text)
 {
     struct order order = {
@@ -192,8 +192,8 @@ static void remove_head(struct dlr_work_queue *q)
 static void give(struct dlr_work_queue *q)
 {
     while (q->head) {
-        ssize_t n = dlr_apart_send(q->fd, q->head->bytes + q->sent,
-                                   q->head->size - q->sent, (int[]){-1, -1});
+        ssize_t n = dlr_fork_server_send(q->fd, q->head->bytes + q->sent,
+                                         q->head->size - q->sent, (int[]){-1, -1});
 
         if (n < 0)
             return;
@@ -212,7 +212,7 @@ void dlr_work_queue_tick(struct dlr_work_queue *q)
     give(q);
 }
 
-int dlr_work_queue_open(struct dlr_work_queue *q, dlr_aside_fn fn, const char *path,
+int dlr_work_queue_open(struct dlr_work_queue *q, dlr_offload_fn fn, const char *path,
                         int fd, int64_t limit_ms)
 {
     int64_t until_ms = dlr_now_ms() + limit_ms;
@@ -228,7 +228,7 @@ int dlr_work_queue_open(struct dlr_work_queue *q, dlr_aside_fn fn, const char *p
     return rc == 0 && q->begun ? q->answer.code : rc;
 }
 
-int dlr_work_queue_put(struct dlr_work_queue *q, dlr_aside_fn fn, const char *path,
+int dlr_work_queue_put(struct dlr_work_queue *q, dlr_offload_fn fn, const char *path,
                        const char *text)
 {
     struct dlr_work_item *item;
@@ -273,9 +273,9 @@ void dlr_work_queue_close(struct dlr_work_queue *q, int64_t timeout_ms)
 
 /* --- calls ------------------------------------------------------------------------ */
 
-struct dlr_aside *dlr_aside_new(size_t size)
+struct dlr_offload *dlr_offload_new(size_t size)
 {
-    struct dlr_aside *a = calloc(1, sizeof(*a));
+    struct dlr_offload *a = calloc(1, sizeof(*a));
 
     if (!a)
         return NULL;
@@ -286,15 +286,15 @@ struct dlr_aside *dlr_aside_new(size_t size)
     if (a->memory_fd >= 0 && ftruncate(a->memory_fd, (off_t)size) == 0)
         a->memory =
             mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, a->memory_fd, 0);
-    return a->memory == MAP_FAILED ? dlr_aside_free(a) : a;
+    return a->memory == MAP_FAILED ? dlr_offload_free(a) : a;
 }
 
-void *dlr_aside_arg(struct dlr_aside *a)
+void *dlr_offload_arg(struct dlr_offload *a)
 {
     return a->memory;
 }
 
-struct dlr_aside *dlr_aside_free(struct dlr_aside *a)
+struct dlr_offload *dlr_offload_free(struct dlr_offload *a)
 {
     if (!a)
         return NULL;
@@ -307,19 +307,20 @@ struct dlr_aside *dlr_aside_free(struct dlr_aside *a)
     return NULL;
 }
 
-static int order_call(struct dlr_work_queue *q, const struct dlr_aside *a,
-                      dlr_aside_fn fn, int fd)
+static int order_call(struct dlr_work_queue *q, const struct dlr_offload *a,
+                      dlr_offload_fn fn, int fd)
 {
     struct order order = {.fn = fn, .memory = a->size};
-    ssize_t n = dlr_apart_send(q->fd, &order, sizeof(order), (int[]){a->memory_fd, fd});
+    ssize_t n =
+        dlr_fork_server_send(q->fd, &order, sizeof(order), (int[]){a->memory_fd, fd});
 
     q->busy = n > 0;
     return n < 0 ? (int)n : 0;
 }
 
 /* fd is taken over. */
-static int start_call(struct dlr_work_queue *q, const struct dlr_aside *a,
-                      dlr_aside_fn fn, int fd)
+static int start_call(struct dlr_work_queue *q, const struct dlr_offload *a,
+                      dlr_offload_fn fn, int fd)
 {
     DLR_AUTO_CLOSE int given = fd;
     int rc = q->fd < 0 ? -EPIPE : order_call(q, a, fn, given);
@@ -345,8 +346,8 @@ static int end_call(struct dlr_work_queue *q, int *ret_rc, int *ret_fd)
     return 0;
 }
 
-int dlr_work_queue_call(struct dlr_work_queue *q, struct dlr_aside **a, dlr_aside_fn fn,
-                        int fd, int64_t limit_ms, int *ret_fd)
+int dlr_work_queue_call(struct dlr_work_queue *q, struct dlr_offload **a,
+                        dlr_offload_fn fn, int fd, int64_t limit_ms, int *ret_fd)
 {
     DLR_AUTO_CLOSE int given = fd;
     DLR_AUTO_CLOSE int late = -1; /* what is locked with it is free then */
@@ -361,23 +362,24 @@ int dlr_work_queue_call(struct dlr_work_queue *q, struct dlr_aside **a, dlr_asid
     await(q, dlr_now_ms() + limit_ms);
     if (end_call(q, &rc, ret_fd) == 0)
         return rc;
-    *a = dlr_aside_free(*a);
+    *a = dlr_offload_free(*a);
     return -ETIMEDOUT;
 }
 
-int dlr_aside_start(struct dlr_aside *a, struct dlr_apart *apart, dlr_aside_fn fn,
-                    int fd)
+int dlr_offload_start(struct dlr_offload *a, struct dlr_fork_server *fork_server,
+                      dlr_offload_fn fn, int fd)
 {
-    a->own = (struct dlr_work_queue){.apart = apart, .name = "dlrover-file", .fd = -1};
+    a->own = (struct dlr_work_queue){
+        .fork_server = fork_server, .name = "dlrover-file", .fd = -1};
     return start_call(&a->own, a, fn, fd);
 }
 
-int dlr_aside_fd(const struct dlr_aside *a)
+int dlr_offload_fd(const struct dlr_offload *a)
 {
     return a->own.fd;
 }
 
-int dlr_aside_end(struct dlr_aside *a, int *ret_rc, int *ret_fd)
+int dlr_offload_end(struct dlr_offload *a, int *ret_rc, int *ret_fd)
 {
     int rc = end_call(&a->own, ret_rc, ret_fd);
 

@@ -296,7 +296,7 @@ static void meeting_done(struct meeting *m)
     free(m->offsets);
 }
 
-static int meet(const char *path, int64_t start_ns)
+static int rendezvous(const char *path, int64_t start_ns)
 {
     DLR_CLEANUP(meeting_done) struct meeting m = {0};
     struct dlr_report_clock clock;
@@ -370,5 +370,5 @@ int main(int argc, char **argv)
         return USAGE;
     }
     start_light();
-    return with_mpi ? meet(input, start_ns) : report_alone(input);
+    return with_mpi ? rendezvous(input, start_ns) : report_alone(input);
 }

@@ -80,9 +80,9 @@ static int write_line(FILE *f, pid_t keeper, const struct choice *c)
     return fflush(f) ? -errno : 0;
 }
 
-int dlr_claims_take(const char *path, pid_t keeper, char *const *names,
-                    const unsigned char *may, unsigned n, unsigned want,
-                    unsigned *ret_chosen, struct dlr_err *err)
+int dlr_node_claims_take(const char *path, pid_t keeper, char *const *names,
+                         const unsigned char *may, unsigned n, unsigned want,
+                         unsigned *ret_chosen, struct dlr_err *err)
 {
     DLR_AUTO_FREE unsigned char *state = calloc(n + 1, 1);
     DLR_AUTO_FCLOSE FILE *f = fopen(path, "a+e");

@@ -13,8 +13,8 @@
  * ret_chosen[want]: places in names. Their number, less than want when there are not enough, or
  * -errno. Blocking: file system.
  */
-int dlr_claims_take(const char *path, pid_t keeper, char *const *names,
-                    const unsigned char *may, unsigned n, unsigned want,
-                    unsigned *ret_chosen, struct dlr_err *err);
+int dlr_node_claims_take(const char *path, pid_t keeper, char *const *names,
+                         const unsigned char *may, unsigned n, unsigned want,
+                         unsigned *ret_chosen, struct dlr_err *err);
 
 #endif

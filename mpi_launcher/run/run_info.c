@@ -98,10 +98,11 @@ static int is_busy(const struct dlr_run_want *want, struct dlr_err *err)
                         "run '%s' of this job is still running: give this srun a "
                         "--dlrover-name of its own",
                         want->asked);
-    return dlr_fail(err, -EBUSY,
-                    "an srun with the same words is still running in this job: tell "
-                    "them apart with --dlrover-name=NAME, which must not change when "
-                    "the job is requeued");
+    return dlr_fail(
+        err, -EBUSY,
+        "an srun with the same arguments is still running in this job: tell "
+        "them apart with --dlrover-name=NAME, which must not change when "
+        "the job is requeued");
 }
 
 /* How many runs of this incarnation had the same base before; adds this one. */
@@ -168,7 +169,7 @@ static void take_try(struct dlr_runinfo *info, const struct dlr_tries_run *run,
 {
     if (!run->again)
         info->before = run->before;
-    if (info->place == DLR_TRIES_TOLD)
+    if (info->place == DLR_TRIES_REPORTED)
         info->told = dlr_tries_code(&run->before, nth);
     else if (info->before.n < nth)
         dlr_tries_add(&info->before, run->ended ? run->code : DLR_TRIES_ENDED,

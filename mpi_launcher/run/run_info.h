@@ -28,14 +28,14 @@ struct dlr_runinfo {
     enum dlr_tries_place
         place; /* which try of the run it is: the newest, when nobody was asked */
     struct dlr_tries before; /* the tries before this one */
-    unsigned told;           /* DLR_TRIES_TOLD: the code */
+    unsigned told;           /* DLR_TRIES_REPORTED: the code */
     bool
         anew; /* equal words were tried before, in another environment: no try of that run */
 };
 
 /* Which run is asked for. */
 struct dlr_run_want {
-    char *const *argv;     /* srun's words */
+    char *const *argv;     /* srun's arguments */
     const char *state_dir; /* "": $HOME/.dlrover */
     const char *asked;     /* --dlrover-name, "" for none */
     const char *kept; /* the name of a supervisor that died before us, NULL: none */

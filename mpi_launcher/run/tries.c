@@ -30,7 +30,7 @@ enum dlr_tries_place dlr_tries_find(const struct dlr_tries_run *run, unsigned nt
     unsigned before = run->again ? 0 : run->before.n;
 
     if (nth < before)
-        return DLR_TRIES_TOLD;
+        return DLR_TRIES_REPORTED;
     if (nth == before)
         return DLR_TRIES_NEWEST;
     if (has_later || !run->same || (run->ended && run->code == 0))

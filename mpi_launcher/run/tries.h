@@ -28,10 +28,10 @@ struct dlr_tries_run {
 };
 
 enum dlr_tries_place {
-    DLR_TRIES_TOLD,   /* a try before the newest: its code is told again */
-    DLR_TRIES_NEWEST, /* the newest try, which goes on or is told again */
-    DLR_TRIES_NEXT,   /* one more */
-    DLR_TRIES_LATER,  /* none: it belongs to a later run */
+    DLR_TRIES_REPORTED, /* a try before the newest: its code is told again */
+    DLR_TRIES_NEWEST,   /* the newest try, which goes on or is told again */
+    DLR_TRIES_NEXT,     /* one more */
+    DLR_TRIES_LATER,    /* none: it belongs to a later run */
 };
 
 /* Where the nth srun (from 0) since the run's first belongs. has_later: the job has a later run of

@@ -16,8 +16,8 @@
 #define COUNT_MAX (1u << 24)
 #define TOPOLOGY_MAX (16u << 20) /* bytes of scontrol's output */
 
-int dlr_shown_places(unsigned n, unsigned spares, unsigned most, unsigned before,
-                     unsigned *ret)
+int dlr_batch_view_places(unsigned n, unsigned spares, unsigned most, unsigned before,
+                          unsigned *ret)
 {
     if (before)
         *ret = before < n ? before : n;
@@ -55,7 +55,7 @@ static int counts_of(const char *text, unsigned n, unsigned *ret)
 }
 
 /* The counts of the nodes that train as Slurm writes them; their sum in *ret_sum. */
-static int write_counts(const struct dlr_shown_in *in, const unsigned *place,
+static int write_counts(const struct dlr_batch_view_in *in, const unsigned *place,
                         const char *name, const char *text, unsigned *ret_sum,
                         FILE *out)
 {
@@ -84,8 +84,8 @@ static int write_counts(const struct dlr_shown_in *in, const unsigned *place,
 }
 
 /* The list of those that train; one string of an environment has a limit. */
-static int write_names(const struct dlr_shown_in *in, const unsigned *place, FILE *out,
-                       struct dlr_err *err)
+static int write_names(const struct dlr_batch_view_in *in, const unsigned *place,
+                       FILE *out, struct dlr_err *err)
 {
     DLR_AUTO_FREE const char **names = calloc(in->nplaces + 1, sizeof(*names));
     DLR_AUTO_FREE char *list = NULL;
@@ -101,8 +101,8 @@ static int write_names(const struct dlr_shown_in *in, const unsigned *place, FIL
     return 0;
 }
 
-static int write_sizes(const struct dlr_shown_in *in, const unsigned *place, FILE *out,
-                       struct dlr_err *err)
+static int write_sizes(const struct dlr_batch_view_in *in, const unsigned *place,
+                       FILE *out, struct dlr_err *err)
 {
     unsigned sum = 0;
     int rc = 0;
@@ -119,7 +119,8 @@ static int write_sizes(const struct dlr_shown_in *in, const unsigned *place, FIL
     return 0;
 }
 
-int dlr_shown_write(const struct dlr_shown_in *in, FILE *out, struct dlr_err *err)
+int dlr_batch_view_write(const struct dlr_batch_view_in *in, FILE *out,
+                         struct dlr_err *err)
 {
     DLR_AUTO_FREE unsigned *order = calloc(in->n + 1, sizeof(*order));
     DLR_AUTO_FREE unsigned *place = calloc(in->n + 1, sizeof(*place));
@@ -138,7 +139,7 @@ int dlr_shown_write(const struct dlr_shown_in *in, FILE *out, struct dlr_err *er
     return rc < 0 ? rc : write_sizes(in, place, out, err);
 }
 
-unsigned dlr_shown_load(const char *job_dir)
+unsigned dlr_batch_view_load(const char *job_dir)
 {
     DLR_AUTO_FREE char *text = NULL;
     char path[FILE_PATH];
@@ -153,7 +154,7 @@ unsigned dlr_shown_load(const char *job_dir)
     return n;
 }
 
-void dlr_shown_save(const char *job_dir, unsigned nplaces)
+void dlr_batch_view_save(const char *job_dir, unsigned nplaces)
 {
     char path[FILE_PATH], text[32];
     struct iovec part = {text, (size_t)snprintf(text, sizeof(text), "%u\n", nplaces)};
@@ -164,7 +165,7 @@ void dlr_shown_save(const char *job_dir, unsigned nplaces)
         fprintf(stderr, "%s\n", err.text);
 }
 
-void dlr_shown_topology(struct dlr_topo_node *nodes, unsigned n)
+void dlr_batch_view_topology(struct dlr_topo_node *nodes, unsigned n)
 {
     DLR_AUTO_FREE char *text = NULL;
     size_t size = 0, got = 0;

@@ -11,7 +11,7 @@
 #include "common/base/err.h"
 #include "hwloc_topo/topo.h"
 
-struct dlr_shown_in {
+struct dlr_batch_view_in {
     const char *job;             /* SLURM_JOB_ID */
     const char *list;            /* SLURM_JOB_NODELIST as Slurm gave it */
     struct dlr_topo_node *nodes; /* the nodes of list, in its order, with their paths */
@@ -24,23 +24,24 @@ struct dlr_shown_in {
 /* How many nodes train: all but the spares, and no more than most (0: no limit), or as many as
  * before (0: the job begins) when it was requeued. -EINVAL when the spares leave none.
  */
-int dlr_shown_places(unsigned n, unsigned spares, unsigned most, unsigned before,
-                     unsigned *ret);
+int dlr_batch_view_places(unsigned n, unsigned spares, unsigned most, unsigned before,
+                          unsigned *ret);
 
 /* Writes lines "NAME=value" to out. -EINVAL when tasks or cpus is not such a list, -E2BIG when the
  * names do not fit a variable, -ENOMEM.
  */
-int dlr_shown_write(const struct dlr_shown_in *in, FILE *out, struct dlr_err *err);
+int dlr_batch_view_write(const struct dlr_batch_view_in *in, FILE *out,
+                         struct dlr_err *err);
 
 /* The number of nodes that were shown when the job began, kept in the job's directory: a
  * requeued job may have been given more or fewer. 0 when none is known.
  */
-unsigned dlr_shown_load(const char *job_dir);
-void dlr_shown_save(const char *job_dir, unsigned nplaces);
+unsigned dlr_batch_view_load(const char *job_dir);
+void dlr_batch_view_save(const char *job_dir, unsigned nplaces);
 
 /* Fills the paths of nodes from `scontrol show topology`; their bare names when there is no
  * tree. Blocking: asks slurmctld.
  */
-void dlr_shown_topology(struct dlr_topo_node *nodes, unsigned n);
+void dlr_batch_view_topology(struct dlr_topo_node *nodes, unsigned n);
 
 #endif

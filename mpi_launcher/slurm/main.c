@@ -157,7 +157,7 @@ static struct dlr_topo_node *read_nodes(const char *list, unsigned *ret_n,
         dlr_format(nodes[i].name, sizeof(nodes[i].name), "%s", names[i]);
     dlr_slurm_free_names(names, n);
     if (nodes)
-        dlr_shown_topology(nodes, n);
+        dlr_batch_view_topology(nodes, n);
     *ret_n = n;
     return nodes;
 }
@@ -165,7 +165,7 @@ static struct dlr_topo_node *read_nodes(const char *list, unsigned *ret_n,
 /* "NAME=value" lines for the environment of the batch script. */
 static int show(char **argv)
 {
-    struct dlr_shown_in in = {
+    struct dlr_batch_view_in in = {
         .job = getenv("SLURM_JOB_ID"),
         .list = getenv("SLURM_JOB_NODELIST"),
         .tasks = getenv("SLURM_TASKS_PER_NODE"),
@@ -187,13 +187,13 @@ static int show(char **argv)
     in.nodes = nodes = read_nodes(in.list, &in.n, &err);
     if (!nodes || dlr_runinfo_job_dir(argv[1], in.job, dir, sizeof(dir), &err) < 0)
         return 1;
-    if (dlr_shown_places(in.n, spares, most, again ? dlr_shown_load(dir) : 0,
-                         &in.nplaces) < 0 ||
-        dlr_shown_write(&in, stdout, &err) < 0)
+    if (dlr_batch_view_places(in.n, spares, most, again ? dlr_batch_view_load(dir) : 0,
+                              &in.nplaces) < 0 ||
+        dlr_batch_view_write(&in, stdout, &err) < 0)
         return 1;
     printf(DLR_KILL_WAIT "=%u\n", dlr_slurm_kill_wait());
     if (!again)
-        dlr_shown_save(dir, in.nplaces);
+        dlr_batch_view_save(dir, in.nplaces);
     return 0;
 }
 

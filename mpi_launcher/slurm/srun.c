@@ -114,7 +114,7 @@ int dlr_env_set(struct dlr_env *env, const char *name, const char *fmt, ...)
                   dlr_format_new("%s=%s", name, value));
 }
 
-int dlr_steps_pmix_env(struct dlr_env *env)
+int dlr_srun_pmix_env(struct dlr_env *env)
 {
     const char *own = getenv("SLURM_PMIX_FENCE"); /* a scrubbed copy lacks it */
 
@@ -154,15 +154,15 @@ static void child(char *const *argv, char *const *envp, int in, int out, int err
     if (dup2(in < 0 ? null : in, 0) < 0 || dup2(out < 0 ? null : out, 1) < 0 ||
         dup2(err_fd < 0 ? null : err_fd, 2) < 0)
         _exit(127);
-    if (pass == DLR_STEPS_PASS_FD)
+    if (pass == DLR_SRUN_PASS_FD)
         fcntl(pass, F_SETFD, 0);
-    else if (pass >= 0 && dup2(pass, DLR_STEPS_PASS_FD) < 0)
+    else if (pass >= 0 && dup2(pass, DLR_SRUN_PASS_FD) < 0)
         _exit(127);
     for (int sig = 1; sig < NSIG; sig++)
         signal(sig, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    closefrom(pass < 0 ? DLR_STEPS_PASS_FD : DLR_STEPS_PASS_FD + 1);
+    closefrom(pass < 0 ? DLR_SRUN_PASS_FD : DLR_SRUN_PASS_FD + 1);
     dlr_open_files_restore(); /* srun gives the program its own */
     execvpe(argv[0], argv, envp);
     _exit(127);

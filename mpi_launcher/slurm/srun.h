@@ -28,7 +28,7 @@ int dlr_env_set(struct dlr_env *env, const char *name, const char *fmt, ...)
  * too. With the default of Slurm 22.05.8, 9 of 100 starts of 5 ranks crashed in MPI_Init (a
  * peer's first message reached a rank that was still in the fence), with this 0 of 100.
  */
-int dlr_steps_pmix_env(struct dlr_env *env);
+int dlr_srun_pmix_env(struct dlr_env *env);
 void dlr_env_done(struct dlr_env *env);
 
 /* --- argument lists ---------------------------------------------------------------------- */
@@ -55,10 +55,10 @@ struct dlr_proc {
 int dlr_proc_start(char *const *argv, char *const *envp, int in, int out, int err_fd,
                    struct dlr_proc *ret, struct dlr_err *err);
 
-#define DLR_STEPS_PASS_FD 3
-#define DLR_STEPS_PASS_PATH "/proc/self/fd/3"
+#define DLR_SRUN_PASS_FD 3
+#define DLR_SRUN_PASS_PATH "/proc/self/fd/3"
 
-/* Same; the process has pass as descriptor DLR_STEPS_PASS_FD, too (-1: none). */
+/* Same; the process has pass as descriptor DLR_SRUN_PASS_FD, too (-1: none). */
 int dlr_proc_start_with(char *const *argv, char *const *envp, int in, int out,
                         int err_fd, int pass, struct dlr_proc *ret,
                         struct dlr_err *err);

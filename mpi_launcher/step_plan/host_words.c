@@ -12,7 +12,7 @@
 #define BETWEEN " \t\n'\"`;&|()<>{}" /* between the words of a shell's line */
 
 struct mapper {
-    dlr_hosts_fn fn;
+    dlr_host_words_fn fn;
     void *arg;
     FILE *out;
     bool address; /* the word before was an option that takes an address */
@@ -170,7 +170,7 @@ static void map_word(struct mapper *m, const char *word)
     fputc('\0', m->out);
 }
 
-char **dlr_hosts_map(char *const *words, dlr_hosts_fn fn, void *arg)
+char **dlr_host_words_map(char *const *words, dlr_host_words_fn fn, void *arg)
 {
     DLR_AUTO_FREE char *text = NULL;
     struct mapper m = {.fn = fn, .arg = arg};

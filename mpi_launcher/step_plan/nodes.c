@@ -9,7 +9,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/step_plan/read.h"
 
-typedef struct dlr_stepplan_read reader;
+typedef struct dlr_step_plan_read reader;
 
 /* --- which nodes ------------------------------------------------------------------- */
 
@@ -61,7 +61,7 @@ static int nodes_of(reader *r, const char *what, const char *text, bool is_file,
     return 0;
 }
 
-int dlr_stepplan_read_exclude(struct dlr_stepplan_read *r)
+int dlr_step_plan_read_exclude(struct dlr_step_plan_read *r)
 {
     DLR_AUTO_FREE unsigned *list = NULL;
     const char *text = r->value[DLR_SRUN_EXCLUDE];
@@ -88,7 +88,7 @@ static bool is_arbitrary(const reader *r)
 }
 
 /* --nodelist, --nodefile or SLURM_HOSTFILE into plan->prefer, names repeated. */
-int dlr_stepplan_read_prefer(struct dlr_stepplan_read *r)
+int dlr_step_plan_read_prefer(struct dlr_step_plan_read *r)
 {
     const char *list = r->value[DLR_SRUN_NODELIST], *file = r->value[DLR_SRUN_NODEFILE];
     const char *what = list ? "srun --nodelist" : "srun --nodefile";
@@ -110,7 +110,7 @@ int dlr_stepplan_read_prefer(struct dlr_stepplan_read *r)
                     r->in->nplaces, &r->plan->prefer, &r->plan->nprefer);
 }
 
-int dlr_stepplan_check_prefer(struct dlr_stepplan_read *r)
+int dlr_step_plan_check_prefer(struct dlr_step_plan_read *r)
 {
     for (unsigned i = 0; i < r->plan->nprefer; i++)
         if (r->plan->barred[r->plan->prefer[i]])
@@ -121,7 +121,7 @@ int dlr_stepplan_check_prefer(struct dlr_stepplan_read *r)
 }
 
 /* Each node once; order of the list. */
-static void drop_repeated(struct dlr_stepplan *p)
+static void drop_repeated(struct dlr_step_plan *p)
 {
     unsigned kept = 0;
 
@@ -139,7 +139,7 @@ static void drop_repeated(struct dlr_stepplan *p)
 /* As many nodes as there are places, from the first on, or as there are. */
 static int take_from(reader *r, unsigned first)
 {
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
 
     p->prefer = calloc(p->nplaces, sizeof(*p->prefer));
     if (!p->prefer)
@@ -154,13 +154,13 @@ static int take_from(reader *r, unsigned first)
 static int take_relative(reader *r)
 {
     const char *text = r->value[DLR_SRUN_RELATIVE];
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
     unsigned first;
     int rc;
 
     if (!text || !r->in->names)
         return 0;
-    if (dlr_parse_uint(text, DLR_STEPPLAN_TASKS, &first) < 0)
+    if (dlr_parse_uint(text, DLR_STEP_PLAN_TASKS, &first) < 0)
         return dlr_fail(r->err, -EINVAL, "srun --relative '%s' is not a number", text);
     if (p->nprefer)
         return dlr_fail(r->err, -EINVAL,
@@ -177,21 +177,21 @@ static int take_relative(reader *r)
 /* A step smaller than the allocation begins at its first nodes, as srun's own does. */
 static int take_first(reader *r)
 {
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
 
-    if (p->prefer || r->in->nplaces || p->nplaces >= dlr_stepplan_most(r))
+    if (p->prefer || r->in->nplaces || p->nplaces >= dlr_step_plan_most(r))
         return 0;
     p->first = true;
     return take_from(r, 0);
 }
 
-int dlr_stepplan_choose_seats(struct dlr_stepplan_read *r)
+int dlr_step_plan_choose_nodes(struct dlr_step_plan_read *r)
 {
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
     int rc;
 
     if (is_arbitrary(r) && p->prefer && !r->in->nplaces)
-        return dlr_stepplan_seat_listed(r);
+        return dlr_step_plan_node_is_listed(r);
     drop_repeated(p);
     if (!r->in->nplaces && p->nprefer > p->nplaces)
         return dlr_fail(r->err, -EINVAL,
@@ -199,13 +199,13 @@ int dlr_stepplan_choose_seats(struct dlr_stepplan_read *r)
                         p->nprefer, p->nplaces,
                         r->in->spares ? " beside the spares (--dlrover-spares)"
                                       : ": say --nodes");
-    rc = dlr_stepplan_spread(r);
+    rc = dlr_step_plan_spread(r);
     if (rc == 0)
         rc = take_relative(r);
     if (rc == 0)
         rc = take_first(r);
     if (rc == 0 && !is_arbitrary(r))
-        rc = dlr_stepplan_distribute(r);
+        rc = dlr_step_plan_distribute(r);
     if (rc == 0 && !r->distribution[0])
         dlr_format(r->distribution, sizeof(r->distribution), "arbitrary");
     return rc;

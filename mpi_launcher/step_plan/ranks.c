@@ -11,7 +11,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/step_plan/read.h"
 
-typedef struct dlr_stepplan_read reader;
+typedef struct dlr_step_plan_read reader;
 
 static int no_memory(reader *r)
 {
@@ -23,7 +23,7 @@ static int no_memory(reader *r)
 /* Sizes and ranks of the places, from the place of each rank. */
 static int seat(reader *r, const unsigned *place_of)
 {
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
     DLR_AUTO_FREE unsigned *at = calloc(p->nplaces + 1, sizeof(*at));
     DLR_AUTO_FREE unsigned *ranks = calloc(p->world, sizeof(*ranks));
     DLR_AUTO_FREE unsigned *tasks = calloc(p->nplaces, sizeof(*tasks));
@@ -58,8 +58,8 @@ static unsigned room_of(const reader *r)
 
     if (!text || strchr(text, ',') ||
         dlr_format(count, sizeof(count), "%.*s", (int)strcspn(text, "("), text) < 0 ||
-        dlr_parse_uint(count, DLR_STEPPLAN_TASKS, &cpus) < 0 ||
-        (r->cpus && dlr_parse_uint(r->cpus, DLR_STEPPLAN_TASKS, &each) < 0) || !each ||
+        dlr_parse_uint(count, DLR_STEP_PLAN_TASKS, &cpus) < 0 ||
+        (r->cpus && dlr_parse_uint(r->cpus, DLR_STEP_PLAN_TASKS, &each) < 0) || !each ||
         cpus < each)
         return r->plan->world;
     return cpus / each;
@@ -70,7 +70,7 @@ static unsigned room_of(const reader *r)
  */
 static int deal(reader *r, unsigned size)
 {
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
     DLR_AUTO_FREE unsigned *place_of = calloc(p->world, sizeof(*place_of));
     DLR_AUTO_FREE unsigned *left = calloc(p->nplaces, sizeof(*left));
     unsigned room = room_of(r), rank = 0;
@@ -92,7 +92,7 @@ static int deal(reader *r, unsigned size)
 /* --- as listed --------------------------------------------------------------------- */
 
 /* The list is of ranks; nodes takes each once, in the order in which they come. */
-static unsigned nodes_listed(const struct dlr_stepplan *p, unsigned nnodes,
+static unsigned nodes_listed(const struct dlr_step_plan *p, unsigned nnodes,
                              unsigned *nodes, unsigned *place_of)
 {
     DLR_AUTO_FREE unsigned *place = calloc(nnodes, sizeof(*place)); /* from 1 on */
@@ -111,9 +111,9 @@ static unsigned nodes_listed(const struct dlr_stepplan *p, unsigned nnodes,
 }
 
 /* A node for each rank, as the user listed them. After a loss others take their places. */
-int dlr_stepplan_seat_listed(struct dlr_stepplan_read *r)
+int dlr_step_plan_node_is_listed(struct dlr_step_plan_read *r)
 {
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
     DLR_AUTO_FREE unsigned *place_of = calloc(p->nprefer, sizeof(*place_of));
     DLR_AUTO_FREE unsigned *nodes = calloc(p->nprefer, sizeof(*nodes));
     unsigned world = p->nprefer;
@@ -128,7 +128,8 @@ int dlr_stepplan_seat_listed(struct dlr_stepplan_read *r)
                         "task",
                         p->world, world);
     if (n > p->nplaces)
-        return dlr_stepplan_too_many(r, "srun --distribution", "arbitrary", p->nplaces);
+        return dlr_step_plan_too_many(r, "srun --distribution", "arbitrary",
+                                      p->nplaces);
     free(p->prefer);
     p->prefer = DLR_STEAL(nodes);
     p->nprefer = p->nplaces = n;
@@ -171,7 +172,7 @@ static bool is_said(const reader *r, enum dlr_srun_action what)
 static bool spread_as_allocated(reader *r)
 {
     const char *text = dlr_env_get(r->in->env, "SLURM_TASKS_PER_NODE");
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
     bool even = true;
     uint64_t sum = 0;
 
@@ -195,9 +196,9 @@ static bool spread_as_allocated(reader *r)
     return p->ordered = p->prefer;
 }
 
-int dlr_stepplan_spread(struct dlr_stepplan_read *r)
+int dlr_step_plan_spread(struct dlr_step_plan_read *r)
 {
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
 
     if (p->world < p->nplaces)
         return dlr_fail(r->err, -EINVAL,
@@ -223,11 +224,11 @@ static int deal_planes(reader *r, const char *text, const char *rest)
 {
     const char *size =
         *rest == '=' ? rest + 1 : dlr_env_get(r->in->env, "SLURM_DIST_PLANESIZE");
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
     unsigned plane = 0;
     int rc;
 
-    if (!size || dlr_stepplan_number(r, "plane size", size, &plane) < 0)
+    if (!size || dlr_step_plan_number(r, "plane size", size, &plane) < 0)
         return dlr_fail(r->err, -EINVAL, "%s=%s needs a size from 1 on: say plane=SIZE",
                         said_by(r), text);
     r->plane = plane;
@@ -271,10 +272,10 @@ static void call_it(reader *r, const char *kind, const char *rest)
 /* Nodes are filled as said; what is said of cores and sockets is lost in the arbitrary
  * distribution that a round's step has.
  */
-int dlr_stepplan_distribute(struct dlr_stepplan_read *r)
+int dlr_step_plan_distribute(struct dlr_step_plan_read *r)
 {
     const char *text = r->value[DLR_SRUN_DISTRIBUTION], *rest;
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
     bool one_each = p->world <= (r->least ? r->least : p->nplaces);
     int rc = 0;
 

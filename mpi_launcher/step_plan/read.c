@@ -11,7 +11,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/step_plan/srun_time.h"
 
-int dlr_stepplan_keep(struct dlr_stepplan_read *r, const char *fmt, ...)
+int dlr_step_plan_keep(struct dlr_step_plan_read *r, const char *fmt, ...)
 {
     char *word;
     va_list ap;
@@ -25,16 +25,16 @@ int dlr_stepplan_keep(struct dlr_stepplan_read *r, const char *fmt, ...)
     return 0;
 }
 
-int dlr_stepplan_number(struct dlr_stepplan_read *r, const char *what, const char *text,
-                        unsigned *ret)
+int dlr_step_plan_number(struct dlr_step_plan_read *r, const char *what,
+                         const char *text, unsigned *ret)
 {
-    if (dlr_parse_uint(text, DLR_STEPPLAN_TASKS, ret) < 0 || !*ret)
+    if (dlr_parse_uint(text, DLR_STEP_PLAN_TASKS, ret) < 0 || !*ret)
         return dlr_fail(r->err, -EINVAL, "%s '%s' is not a number from 1 to %u", what,
-                        text, DLR_STEPPLAN_TASKS);
+                        text, DLR_STEP_PLAN_TASKS);
     return 0;
 }
 
-unsigned dlr_stepplan_barred(const struct dlr_stepplan_read *r)
+unsigned dlr_step_plan_barred(const struct dlr_step_plan_read *r)
 {
     unsigned n = 0;
 
@@ -43,18 +43,18 @@ unsigned dlr_stepplan_barred(const struct dlr_stepplan_read *r)
     return n;
 }
 
-unsigned dlr_stepplan_most(const struct dlr_stepplan_read *r)
+unsigned dlr_step_plan_most(const struct dlr_step_plan_read *r)
 {
-    unsigned held = dlr_stepplan_barred(r) + r->in->spares;
+    unsigned held = dlr_step_plan_barred(r) + r->in->spares;
     unsigned n = held < r->in->nnodes ? r->in->nnodes - held : 0;
 
     return r->in->most && r->in->most < n ? r->in->most : n;
 }
 
-int dlr_stepplan_too_many(struct dlr_stepplan_read *r, const char *what,
-                          const char *text, unsigned most)
+int dlr_step_plan_too_many(struct dlr_step_plan_read *r, const char *what,
+                           const char *text, unsigned most)
 {
-    unsigned nbarred = dlr_stepplan_barred(r);
+    unsigned nbarred = dlr_step_plan_barred(r);
     unsigned spares = r->in->nnodes - nbarred - most;
     char barred[64] = "";
 
@@ -67,7 +67,7 @@ int dlr_stepplan_too_many(struct dlr_stepplan_read *r, const char *what,
                     spares > r->in->spares ? "nodes" : "spares", barred);
 }
 
-static void be_plain(struct dlr_stepplan_read *r, const struct dlr_srun_option *o)
+static void be_plain(struct dlr_step_plan_read *r, const struct dlr_srun_option *o)
 {
     r->plan->plain = true;
     if (o->why)
@@ -77,7 +77,7 @@ static void be_plain(struct dlr_stepplan_read *r, const struct dlr_srun_option *
 }
 
 /* One option with its value (NULL: none) as the words that stood there. */
-static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
+static int apply(struct dlr_step_plan_read *r, const struct dlr_srun_option *o,
                  const char *value, const char *word, const char *next_word)
 {
     int rc;
@@ -95,7 +95,7 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
         return dlr_fail(r->err, -EINVAL, "srun --%s cannot be supervised: %s", o->name,
                         o->why);
     case DLR_SRUN_EXCLUSIVE:
-        return value ? 0 : dlr_stepplan_keep(r, "--exact");
+        return value ? 0 : dlr_step_plan_keep(r, "--exact");
     default:
         r->value[o->action] = value;
         r->by_env[o->action] = false;
@@ -111,11 +111,11 @@ static int apply(struct dlr_stepplan_read *r, const struct dlr_srun_option *o,
         r->plan->limit_ms = dlr_srun_time_ms(value);
     r->mem_said |= dlr_streq(o->name, "mem") || dlr_streq(o->name, "mem-per-gpu");
     r->gpus_said |= dlr_after(o->name, "gpus-per-") || dlr_streq(o->name, "gres");
-    rc = dlr_stepplan_keep(r, "%s", word);
-    return rc < 0 || !next_word ? rc : dlr_stepplan_keep(r, "%s", next_word);
+    rc = dlr_step_plan_keep(r, "%s", word);
+    return rc < 0 || !next_word ? rc : dlr_step_plan_keep(r, "%s", next_word);
 }
 
-static int take_long(struct dlr_stepplan_read *r, const char *word)
+static int take_long(struct dlr_step_plan_read *r, const char *word)
 {
     const char *name = word + 2, *equals = strchr(name, '=');
     size_t len = equals ? (size_t)(equals - name) : strlen(name);
@@ -129,8 +129,8 @@ static int take_long(struct dlr_stepplan_read *r, const char *word)
         return 0;
     }
     if (!o)
-        return dlr_stepplan_keep(r, "%s",
-                                 word); /* another plugin's, or srun will complain */
+        return dlr_step_plan_keep(r, "%s",
+                                  word); /* another plugin's, or srun will complain */
     if (o->arg == DLR_SRUN_ARG && !value) {
         if (r->at + 1 >= r->in->argc)
             return dlr_fail(r->err, -EINVAL, "srun --%s needs an argument", o->name);
@@ -140,7 +140,7 @@ static int take_long(struct dlr_stepplan_read *r, const char *word)
 }
 
 /* "-lN4": letters up to the first with an argument, which takes the rest or the next word. */
-static int take_letters(struct dlr_stepplan_read *r, const char *word)
+static int take_letters(struct dlr_step_plan_read *r, const char *word)
 {
     for (const char *p = word + 1; *p; p++) {
         const struct dlr_srun_option *o = dlr_srun_find_letter(*p);
@@ -150,7 +150,7 @@ static int take_letters(struct dlr_stepplan_read *r, const char *word)
         int rc;
 
         if (!o && r->in->words) /* a newer srun's */
-            return dlr_stepplan_keep(r, "-%s", p);
+            return dlr_step_plan_keep(r, "-%s", p);
         if (!o)
             return dlr_fail(r->err, -EINVAL, "srun has no option -%c (in '%s')", *p,
                             word);
@@ -184,7 +184,7 @@ static bool is_of_launcher(const char *program)
     return false;
 }
 
-static void look_for_launcher(struct dlr_stepplan_read *r)
+static void look_for_launcher(struct dlr_step_plan_read *r)
 {
     static const struct dlr_srun_option launcher = {
         .name = ": mpirun",
@@ -195,7 +195,7 @@ static void look_for_launcher(struct dlr_stepplan_read *r)
 }
 
 /* srun takes any such word for the end of one command and the start of another. */
-static void look_for_second(struct dlr_stepplan_read *r)
+static void look_for_second(struct dlr_step_plan_read *r)
 {
     static const struct dlr_srun_option second = {
         .name = ": COMMAND",
@@ -206,7 +206,7 @@ static void look_for_second(struct dlr_stepplan_read *r)
             be_plain(r, &second);
 }
 
-static int read_words(struct dlr_stepplan_read *r)
+static int read_words(struct dlr_step_plan_read *r)
 {
     int end = r->in->words && r->in->words <= r->in->argc ? r->in->words : r->in->argc;
     const char *bad_exit, *limit = dlr_env_get(r->in->env, "SLURM_TIMELIMIT");
@@ -223,7 +223,7 @@ static int read_words(struct dlr_stepplan_read *r)
         if (word[0] == '-' && word[1])
             rc = word[1] == '-' ? take_long(r, word) : take_letters(r, word);
         else if (r->in->words)
-            rc = dlr_stepplan_keep(r, "%s", word); /* of an option before it */
+            rc = dlr_step_plan_keep(r, "%s", word); /* of an option before it */
         else
             break;
         if (rc < 0)
@@ -252,7 +252,7 @@ static int read_words(struct dlr_stepplan_read *r)
 }
 
 /* What the command line has not said; of two variables for one thing the later row wins. */
-static int read_env(struct dlr_stepplan_read *r)
+static int read_env(struct dlr_step_plan_read *r)
 {
     for (const struct dlr_srun_option *o = dlr_srun_vars; o->name; o++) {
         const char *value = o->action == DLR_SRUN_DROP || o->action == DLR_SRUN_PASS
@@ -271,7 +271,7 @@ static int read_env(struct dlr_stepplan_read *r)
     return 0;
 }
 
-int dlr_stepplan_read(struct dlr_stepplan_read *r)
+int dlr_step_plan_read(struct dlr_step_plan_read *r)
 {
     size_t most = 16; /* room for words of our own */
     int rc;

@@ -11,7 +11,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/step_plan/read.h"
 
-typedef struct dlr_stepplan_read reader;
+typedef struct dlr_step_plan_read reader;
 
 /* --- how many ---------------------------------------------------------------------- */
 
@@ -37,12 +37,12 @@ static int nodes_wanted(reader *r, unsigned most, unsigned *ret)
         if (dash)
             *dash++ = '\0';
         if (step_text)
-            rc = dlr_stepplan_number(r, "srun --nodes: step", step_text, &step);
+            rc = dlr_step_plan_number(r, "srun --nodes: step", step_text, &step);
         if (rc == 0)
-            rc = dlr_stepplan_number(r, "srun --nodes", part, &low);
+            rc = dlr_step_plan_number(r, "srun --nodes", part, &low);
         high = low;
         if (rc == 0 && dash)
-            rc = dlr_stepplan_number(r, "srun --nodes", dash, &high);
+            rc = dlr_step_plan_number(r, "srun --nodes", dash, &high);
         if (rc < 0)
             return rc;
         if (dash && !r->least)
@@ -57,8 +57,8 @@ static int nodes_wanted(reader *r, unsigned most, unsigned *ret)
 
 static int choose_places(reader *r)
 {
-    unsigned most, here = r->in->nnodes - dlr_stepplan_barred(r);
-    struct dlr_stepplan *p = r->plan;
+    unsigned most, here = r->in->nnodes - dlr_step_plan_barred(r);
+    struct dlr_step_plan *p = r->plan;
     int rc;
 
     if (r->in->nplaces) {
@@ -71,15 +71,15 @@ static int choose_places(reader *r)
             "--dlrover-spares=%u leaves no node to train on in an allocation of "
             "%u: ask for more nodes or fewer spares",
             r->in->spares, here);
-    most = dlr_stepplan_most(r);
+    most = dlr_step_plan_most(r);
     p->nplaces = most;
     if (r->value[DLR_SRUN_NODES]) {
         rc = nodes_wanted(r, most, &p->nplaces);
         if (rc < 0)
             return rc;
         if (!p->nplaces)
-            return dlr_stepplan_too_many(r, "srun --nodes", r->value[DLR_SRUN_NODES],
-                                         most);
+            return dlr_step_plan_too_many(r, "srun --nodes", r->value[DLR_SRUN_NODES],
+                                          most);
     }
     return 0;
 }
@@ -107,9 +107,9 @@ static int world_by_node(reader *r)
 {
     unsigned n;
     int rc =
-        dlr_stepplan_number(r, "--ntasks-per-node", r->value[DLR_SRUN_PER_NODE], &n);
+        dlr_step_plan_number(r, "--ntasks-per-node", r->value[DLR_SRUN_PER_NODE], &n);
 
-    if (rc == 0 && n > DLR_STEPPLAN_TASKS / r->plan->nplaces)
+    if (rc == 0 && n > DLR_STEP_PLAN_TASKS / r->plan->nplaces)
         return dlr_fail(r->err, -EINVAL, "%u tasks on each of %u nodes are too many", n,
                         r->plan->nplaces);
     r->plan->world = rc == 0 ? n * r->plan->nplaces : 0;
@@ -122,7 +122,7 @@ static int world_by_cpus(reader *r)
     const char *text = dlr_env_get(r->in->env, "SLURM_JOB_CPUS_PER_NODE");
     unsigned each, here;
     char count[16];
-    int rc = dlr_stepplan_number(r, "srun --cpus-per-task", r->cpus, &each);
+    int rc = dlr_step_plan_number(r, "srun --cpus-per-task", r->cpus, &each);
 
     r->plan->world = r->plan->nplaces;
     r->counted = r->in->release >= 2405;
@@ -134,7 +134,7 @@ static int world_by_cpus(reader *r)
                         "srun --cpus-per-task=%s: the job's nodes have different "
                         "numbers of CPUs: say --ntasks",
                         r->cpus);
-    rc = dlr_stepplan_number(r, "SLURM_JOB_CPUS_PER_NODE", count, &here);
+    rc = dlr_step_plan_number(r, "SLURM_JOB_CPUS_PER_NODE", count, &here);
     if (rc == 0 && here / each > 1)
         r->plan->world *= here / each;
     return rc;
@@ -145,7 +145,7 @@ static int choose_world(reader *r)
     const char *ntasks = r->value[DLR_SRUN_NTASKS];
     bool said = ntasks && !r->by_env[DLR_SRUN_NTASKS];
     bool node_said = r->value[DLR_SRUN_PER_NODE] && !r->by_env[DLR_SRUN_PER_NODE];
-    struct dlr_stepplan *p = r->plan;
+    struct dlr_step_plan *p = r->plan;
     unsigned n;
     int rc;
 
@@ -154,7 +154,7 @@ static int choose_world(reader *r)
         return 0;
     }
     if (said) {
-        rc = dlr_stepplan_number(r, "srun --ntasks", ntasks, &p->world);
+        rc = dlr_step_plan_number(r, "srun --ntasks", ntasks, &p->world);
         if (rc == 0 && p->world < p->nplaces && !r->in->nplaces &&
             !r->value[DLR_SRUN_NODES])
             p->nplaces = p->world; /* as srun does: no more nodes than tasks */
@@ -172,7 +172,7 @@ static int choose_world(reader *r)
         p->world = p->nplaces;
         return 0;
     }
-    rc = dlr_stepplan_number(r, "SLURM_NTASKS", ntasks, &n);
+    rc = dlr_step_plan_number(r, "SLURM_NTASKS", ntasks, &n);
     return rc < 0 ? rc : scale(r, "SLURM_NTASKS", n, &p->world);
 }
 
@@ -184,8 +184,8 @@ static bool lie_unevenly(const reader *r, const char *number)
     const char *text = dlr_env_get(r->in->env, "SLURM_GPUS_ON_NODE");
     unsigned total, here;
 
-    return text && dlr_parse_uint(number, DLR_STEPPLAN_TASKS, &total) == 0 &&
-           dlr_parse_uint(text, DLR_STEPPLAN_TASKS, &here) == 0 &&
+    return text && dlr_parse_uint(number, DLR_STEP_PLAN_TASKS, &total) == 0 &&
+           dlr_parse_uint(text, DLR_STEP_PLAN_TASKS, &here) == 0 &&
            (uint64_t)here * r->in->nnodes != total;
 }
 
@@ -207,9 +207,9 @@ static int rewrite_gpus(reader *r)
     if (by_env &&
         r->plan->nplaces == r->in->nnodes) { /* all there is, however it lies */
         r->plan->uneven = lie_unevenly(r, colon ? colon + 1 : text);
-        return dlr_stepplan_keep(r, "--gpus=%s", text);
+        return dlr_step_plan_keep(r, "--gpus=%s", text);
     }
-    rc = dlr_stepplan_number(r, what, colon ? colon + 1 : text, &total);
+    rc = dlr_step_plan_number(r, what, colon ? colon + 1 : text, &total);
     if (rc < 0)
         return rc;
     if (total % over || strchr(text, ','))
@@ -217,8 +217,8 @@ static int rewrite_gpus(reader *r)
                         "%s=%s does not divide over %u nodes: say --gpus-per-node or "
                         "--gpus-per-task",
                         what, text, over);
-    return dlr_stepplan_keep(r, "--gpus-per-node=%.*s%u",
-                             colon ? (int)(colon + 1 - text) : 0, text, total / over);
+    return dlr_step_plan_keep(r, "--gpus-per-node=%.*s%u",
+                              colon ? (int)(colon + 1 - text) : 0, text, total / over);
 }
 
 /* What the plugin needs in a task to know that it is of a round. */
@@ -234,10 +234,10 @@ static int rewrite_export(reader *r)
     if (!text)
         return 0;
     if (strcasecmp(text, "ALL") == 0 || strncasecmp(text, "ALL,", 4) == 0)
-        return dlr_stepplan_keep(r, "--export=%s", text);
+        return dlr_step_plan_keep(r, "--export=%s", text);
     if (strcasecmp(text, "NONE") == 0 || strcasecmp(text, "NIL") == 0 || !*text)
-        return dlr_stepplan_keep(r, "--export=" OURS);
-    return dlr_stepplan_keep(r, "--export=" OURS ",%s", text);
+        return dlr_step_plan_keep(r, "--export=" OURS);
+    return dlr_step_plan_keep(r, "--export=" OURS ",%s", text);
 }
 
 static int check_jobid(reader *r)
@@ -269,7 +269,7 @@ static void describe_gpus(reader *r, char *buf, size_t size)
     unsigned total;
 
     if (text && is_word(text) &&
-        dlr_parse_uint(number, DLR_STEPPLAN_TASKS, &total) == 0 &&
+        dlr_parse_uint(number, DLR_STEP_PLAN_TASKS, &total) == 0 &&
         total % r->in->nnodes == 0)
         dlr_format(buf, size, " SLURM_GPUS=%.*s%u", (int)(number - text), text,
                    total / r->in->nnodes * r->plan->nplaces);
@@ -303,16 +303,16 @@ static int describe(reader *r)
                       "SLURM_DISTRIBUTION=%s%s%s", r->distribution, plane, gpus);
 }
 
-int dlr_stepplan_make(const struct dlr_stepplan_in *in, struct dlr_stepplan *ret,
-                      struct dlr_err *err)
+int dlr_step_plan_make(const struct dlr_step_plan_in *in, struct dlr_step_plan *ret,
+                       struct dlr_err *err)
 {
     static int (*const parts[])(reader *) = {check_jobid,
-                                             dlr_stepplan_read_exclude,
-                                             dlr_stepplan_read_prefer,
-                                             dlr_stepplan_check_prefer,
+                                             dlr_step_plan_read_exclude,
+                                             dlr_step_plan_read_prefer,
+                                             dlr_step_plan_check_prefer,
                                              choose_places,
                                              choose_world,
-                                             dlr_stepplan_choose_seats,
+                                             dlr_step_plan_choose_nodes,
                                              rewrite_gpus,
                                              rewrite_export,
                                              describe};
@@ -320,17 +320,17 @@ int dlr_stepplan_make(const struct dlr_stepplan_in *in, struct dlr_stepplan *ret
     int rc;
 
     memset(ret, 0, sizeof(*ret));
-    rc = dlr_stepplan_read(&r);
+    rc = dlr_step_plan_read(&r);
     for (size_t i = 0; rc == 0 && !ret->plain && i < sizeof(parts) / sizeof(*parts);
          i++)
         rc = parts[i](&r);
     if (rc < 0)
-        dlr_stepplan_done(ret);
+        dlr_step_plan_done(ret);
     return rc;
 }
 
-void dlr_stepplan_share(const struct dlr_stepplan *plan, bool queues,
-                        const char *ret[DLR_STEPPLAN_SHARE + 1])
+void dlr_step_plan_share(const struct dlr_step_plan *plan, bool queues,
+                         const char *ret[DLR_STEP_PLAN_SHARE + 1])
 {
     unsigned n = 0;
 
@@ -345,7 +345,7 @@ void dlr_stepplan_share(const struct dlr_stepplan *plan, bool queues,
     ret[n] = NULL;
 }
 
-void dlr_stepplan_done(struct dlr_stepplan *plan)
+void dlr_step_plan_done(struct dlr_step_plan *plan)
 {
     for (unsigned i = 0; i < plan->noptions; i++)
         free(plan->options[i]);

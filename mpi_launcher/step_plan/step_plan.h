@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The user's step is planned, not pasted: from srun's words and the job's environment, what
+/* The user's step is planned, not pasted: from srun's arguments and the job's environment, what
  * a round's srun looks like. Pure functions; the table is srun_options.c.
  */
 #ifndef DLR_MPI_LAUNCHER_STEP_PLAN_STEP_PLAN_H
@@ -13,11 +13,12 @@
 /* The names in a list of nodes ("n[1-3],n7"), or in a file of such lists; repeated names stay.
  * *ret_names and each name in it are on the heap.
  */
-typedef int (*dlr_stepplan_expand_fn)(const char *text, bool is_file, char ***ret_names,
-                                      unsigned *ret_n, struct dlr_err *err);
+typedef int (*dlr_step_plan_expand_fn)(const char *text, bool is_file,
+                                       char ***ret_names, unsigned *ret_n,
+                                       struct dlr_err *err);
 
 /* What the allocation offers. */
-struct dlr_stepplan_in {
+struct dlr_step_plan_in {
     int argc;
     char **argv;      /* srun's, argv[0] included */
     int words;        /* of them before the program, by srun's own parser; 0: unknown */
@@ -30,10 +31,10 @@ struct dlr_stepplan_in {
     unsigned nplaces;   /* of an earlier incarnation of this run; 0: none */
     unsigned world;     /* its tasks; 0: none */
     bool resized;       /* both are fewer than the words say, and right */
-    dlr_stepplan_expand_fn expand;
+    dlr_step_plan_expand_fn expand;
 };
 
-struct dlr_stepplan {
+struct dlr_step_plan {
     bool tolerant; /* --kill-on-bad-exit=0: a task that fails is to end no other */
     bool overlap;  /* --overlap: it takes what other steps have, too */
     bool by_cpu;   /* its memory is asked for by CPU: */
@@ -60,17 +61,17 @@ struct dlr_stepplan {
     char shape[320]; /* what tasks find of the layout: "SLURM_DISTRIBUTION=block ..." */
 };
 
-static inline bool dlr_stepplan_bars(const struct dlr_stepplan *plan, unsigned node)
+static inline bool dlr_step_plan_bars(const struct dlr_step_plan *plan, unsigned node)
 {
     return plan->barred && plan->barred[node];
 }
 
 /* -EINVAL with one line for the user: what was given, and what would be right. */
-int dlr_stepplan_make(const struct dlr_stepplan_in *in, struct dlr_stepplan *ret,
-                      struct dlr_err *err);
-void dlr_stepplan_done(struct dlr_stepplan *plan);
+int dlr_step_plan_make(const struct dlr_step_plan_in *in, struct dlr_step_plan *ret,
+                       struct dlr_err *err);
+void dlr_step_plan_done(struct dlr_step_plan *plan);
 
-#define DLR_STEPPLAN_SHARE 3
+#define DLR_STEP_PLAN_SHARE 3
 
 /* What a round's srun says, beside the plan's options, of what other steps of the job have. It queues: it
  * takes its resources as the user's srun would, and waits while others have them. Else it overlaps, and
@@ -78,7 +79,7 @@ void dlr_stepplan_done(struct dlr_stepplan *plan);
  * so that the round would wait for one that cannot end, of a dead node. It is the job's then. ret is
  * NULL-terminated; its words are constant or argv's.
  */
-void dlr_stepplan_share(const struct dlr_stepplan *plan, bool queues,
-                        const char *ret[DLR_STEPPLAN_SHARE + 1]);
+void dlr_step_plan_share(const struct dlr_step_plan *plan, bool queues,
+                         const char *ret[DLR_STEP_PLAN_SHARE + 1]);
 
 #endif

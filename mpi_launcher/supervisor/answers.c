@@ -14,7 +14,7 @@ void dlr_sup_state_changed(void *arg, bool lasting)
     if (lasting)
         dlr_sup_save_state(arg);
     else
-        dlr_sup_keep(arg);
+        dlr_sup_save_takeover_state(arg);
 }
 
 bool dlr_sup_is_over(void *arg)
@@ -49,7 +49,7 @@ bool dlr_sup_is_barred(void *arg, unsigned node)
 {
     const struct dlr_sup *s = arg;
 
-    return dlr_stepplan_bars(s->step, node);
+    return dlr_step_plan_bars(s->step, node);
 }
 
 int64_t dlr_sup_phase_since(void *arg)

@@ -100,7 +100,7 @@ static void on_copied(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_scrub_copied(s->copies, node, rank, holder, v);
     if (holder <= 0)
         return;
-    dlr_sup_again_copied(s->copies, node, rank, v);
+    dlr_reprotect_copied(s->copies, node, rank, v);
     dlr_sup_versions_copied(s->versions, node, rank, (unsigned)holder, v, msg);
 }
 
@@ -127,7 +127,7 @@ static void on_clean(struct dlr_sup *s, unsigned node, const json_t *msg)
 }
 
 /* We were too slow for it, or the way back was: its workers are gone, it is not. */
-static void on_lapsed(struct dlr_sup *s, unsigned node, const json_t *msg)
+static void on_lease_expired(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     const char *name = s->members->list[node].node.name;
     uint64_t round, silent_ms, killed;
@@ -140,10 +140,10 @@ static void on_lapsed(struct dlr_sup *s, unsigned node, const json_t *msg)
     snprintf(why, sizeof(why),
              "node %.200s did not hear the supervisor for %llu ms: its lease ran out",
              name, (unsigned long long)silent_ms);
-    dlr_journal_note(dlr_sup_journal(s->io), "lapsed", "s:s,s:I,s:I,s:I", "node", name,
-                     "round", (json_int_t)round, "silent_ms", (json_int_t)silent_ms,
-                     "killed", (json_int_t)killed);
-    dlr_policy_lapsed(s->policy, round, why, dlr_sup_now());
+    dlr_journal_note(dlr_sup_journal(s->io), "lease_expired", "s:s,s:I,s:I,s:I", "node",
+                     name, "round", (json_int_t)round, "silent_ms",
+                     (json_int_t)silent_ms, "killed", (json_int_t)killed);
+    dlr_policy_lease_expired(s->policy, round, why, dlr_sup_now());
 }
 
 static void on_suspend(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -161,9 +161,9 @@ static void on_peers_known(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_peers_known(s->nodes, node);
 }
 
-static void on_strangers(struct dlr_sup *s, unsigned node, const json_t *msg)
+static void on_auth_failures(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    dlr_sup_on_strangers(s->nodes, node, msg);
+    dlr_sup_on_auth_failures(s->nodes, node, msg);
 }
 
 static void on_report(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -188,7 +188,7 @@ static void to_versions(struct dlr_sup *s, unsigned node, const json_t *msg)
 
 static void on_bring(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    dlr_sup_on_bring(s->copies, node, msg);
+    dlr_sup_on_fetch(s->copies, node, msg);
 }
 
 static void on_room(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -213,7 +213,7 @@ static void on_left(struct dlr_sup *s, unsigned node, const json_t *msg)
 
 static void on_told(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
-    dlr_sup_on_told(s->rounds, node, msg);
+    dlr_sup_on_round_state(s->rounds, node, msg);
 }
 
 static void on_stepd(struct dlr_sup *s, unsigned node, const json_t *msg)
@@ -261,21 +261,21 @@ static const struct {
     void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
     bool of_turn; /* worth nothing from a node that has not heard of the turn */
 } handlers[] = {
-    {"told", on_told},
+    {"round_state", on_told},
     {"stepd", on_stepd},
     {"task", on_task},
     {"exit", on_worker_exit},
     {"stderr", on_stderr},
     {"clean", on_clean},
-    {"lapsed", on_lapsed},
+    {"lease_expired", on_lease_expired},
     {"orphaned", on_orphaned},
     {"suspend", on_suspend},
     {"awake", on_awake},
     {"ready", on_ready, true},
-    {"bring", on_bring, true},
+    {"fetch", on_bring, true},
     {"room", on_room, true},
     {"no_slots", to_versions, true},
-    {"unvetted", to_versions},
+    {"no_vetted_slot", to_versions},
     {"sealed", on_sealed, true},
     {"copied", on_copied, true},
     {"missed", on_missed, true},
@@ -288,7 +288,7 @@ static const struct {
     {"peers_known", on_peers_known},
     {"ranks", on_ranks},
     {"turned", on_turned},
-    {"strangers", on_strangers},
+    {"auth_failures", on_auth_failures},
     {"uses", to_versions},
     {"unreached", on_unreached},
     {"left", on_left},
@@ -334,7 +334,7 @@ static void on_lost(void *arg, unsigned node, const char *why, int64_t now_ms)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_bare(s->copies, node);
+    dlr_redundancy_degraded(s->copies, node);
     dlr_sup_gather_lost(s->planning, node);
     dlr_sup_transfers_lost(s->copies, node);
     dlr_sup_peers_went(s->nodes, node);
@@ -390,7 +390,7 @@ static void on_published(void *arg)
     struct dlr_sup *s = arg;
 
     dlr_sup_save_lost(s->nodes);
-    dlr_sup_keep(s);
+    dlr_sup_save_takeover_state(s);
 }
 
 static void put_beside(void *arg, json_t *msg)
@@ -398,11 +398,11 @@ static void put_beside(void *arg, json_t *msg)
     struct dlr_sup *s = arg;
 
     if (dlr_sup_common_net(s->copies))
-        json_object_set_new(msg, "common_net", json_true());
+        json_object_set_new(msg, "fallback_network", json_true());
     json_object_set_new(msg, "state",
                         json_pack("{s:i,s:i,s:i,s:s}", "places",
                                   dlr_sup_full_places(s->planning), "world",
-                                  dlr_sup_seats_world(s->planning), "nodes",
+                                  dlr_sup_placement_world(s->planning), "nodes",
                                   s->members->n, "dir", s->info.dir));
 }
 
@@ -445,7 +445,7 @@ const struct dlr_sup_nodes_ops dlr_sup_nodes_ops = {
     .beside = put_beside,
     .given_up = is_given_up,
     .barred = dlr_sup_is_barred,
-    .excused = is_excused,
+    .start_retried = is_excused,
     .behind = is_behind,
     .over = dlr_sup_has_ended,
     .round = dlr_sup_round_now,

@@ -20,7 +20,7 @@ static void on_prepared(void *arg, int rc, const char *why)
 
 static void on_changed(void *arg)
 {
-    dlr_sup_keep(arg);
+    dlr_sup_save_takeover_state(arg);
 }
 
 static bool is_anywhere(void *arg)

@@ -25,7 +25,7 @@ static void fill_want(void *arg, struct dlr_plan_want *ret)
     struct dlr_sup *s = arg;
 
     dlr_sup_disk_want(s->disk, ret);
-    ret->struck = dlr_sup_struck(s->copies, &ret->nstruck);
+    ret->rejected = dlr_sup_struck(s->copies, &ret->nrejected);
     ret->has_committed = dlr_sup_newest(s->versions, &ret->committed);
 }
 
@@ -64,7 +64,7 @@ static bool is_repeated(struct dlr_sup *s, const struct dlr_plan *plan)
 {
     char why[600];
 
-    if (!dlr_sup_repeat_stops(s->versions, plan, why, sizeof(why)))
+    if (!dlr_sup_repeated_failure_stops(s->versions, plan, why, sizeof(why)))
         return false;
     dlr_policy_give_up(s->policy, why);
     return true;
@@ -76,7 +76,7 @@ static bool is_repeated(struct dlr_sup *s, const struct dlr_plan *plan)
 static bool (*const gates[])(struct dlr_sup *s, const struct dlr_plan *plan) = {
     is_early,    /* the disk had not been read */
     is_foreign,  /* it is of another run */
-    is_misnamed, /* the program's words name a node that is lost */
+    is_misnamed, /* the program's arguments name a node that is lost */
     is_repeated, /* the same failure would end what begins anew */
 };
 

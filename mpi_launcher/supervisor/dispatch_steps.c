@@ -33,36 +33,37 @@ static void on_agents_gone(void *arg)
     dlr_policy_agents_gone(s->policy, dlr_sup_now());
 }
 
-static void on_drained(void *arg)
+static void on_flushed(void *arg)
 {
     dlr_sup_moves_check(arg);
 }
 
-static void on_failed(void *arg, enum dlr_asking what, int code, const char *why)
+static void on_failed(void *arg, enum dlr_controller_query what, int code,
+                      const char *why)
 {
     struct dlr_sup *s = arg;
     struct dlr_plan none = {0};
     int64_t now = dlr_sup_now();
 
-    if (what == DLR_ASK_MEET)
+    if (what == DLR_QUERY_RENDEZVOUS)
         dlr_sup_rendezvous_late(s->planning);
-    else if (what == DLR_ASK_AGENTS)
+    else if (what == DLR_QUERY_AGENTS)
         dlr_policy_agents_gone(s->policy, now);
-    else if (what == DLR_ASK_PLAN)
+    else if (what == DLR_QUERY_PLAN)
         dlr_sup_planning_ops.planned(s, -EPROTO, &none, why);
-    else if (what == DLR_ASK_STEP)
+    else if (what == DLR_QUERY_STEP)
         dlr_policy_step_ended(s->policy, dlr_sup_running_round(s->rounds), code, now);
-    else if (what == DLR_ASK_LAUNCH)
+    else if (what == DLR_QUERY_LAUNCH)
         dlr_policy_launch_late(s->policy, dlr_sup_running_round(s->rounds), why, now);
-    else if (what == DLR_ASK_REQUEUE)
+    else if (what == DLR_QUERY_REQUEUE)
         dlr_policy_requeue_failed(s->policy, why);
 }
 
-static void on_away(void *arg, enum dlr_asking what, const char *why)
+static void on_away(void *arg, enum dlr_controller_query what, const char *why)
 {
     struct dlr_sup *s = arg;
 
-    if (what == DLR_ASK_STEP)
+    if (what == DLR_QUERY_STEP)
         dlr_sup_no_failure(s->rounds);
     dlr_policy_controller_away(s->policy, why, dlr_sup_now());
 }
@@ -84,7 +85,7 @@ const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
     .refused = dlr_sup_lost_before,
     .left = on_agent_left,
     .gone = on_agents_gone,
-    .drained = on_drained,
+    .flushed = on_flushed,
     .failed = on_failed,
     .away = on_away,
     .back = on_back,

@@ -86,7 +86,7 @@ static void usage(FILE *out)
           "Started by dlrover-keeper; not meant for people. It supervises one srun of "
           "a job.\n",
           out);
-    dlr_opt_help(dlr_jobconf_opts, "", out);
+    dlr_opt_help(dlr_job_config_opts, "", out);
 }
 
 static int read_words(struct dlr_sup *s, int argc, char **argv, int *ret_srun_words,
@@ -94,15 +94,15 @@ static int read_words(struct dlr_sup *s, int argc, char **argv, int *ret_srun_wo
 {
     int i;
 
-    dlr_jobconf_init(&s->conf);
+    dlr_job_config_init(&s->conf);
     for (i = 1; i < argc && !dlr_streq(argv[i], "--"); i++) {
         const char *word = dlr_after(argv[i], "--");
 
         if (!word)
-            return dlr_fail(err, -EINVAL, "unexpected word '%s'", argv[i]);
+            return dlr_fail(err, -EINVAL, "unexpected argument '%s'", argv[i]);
         if (sscanf(word, DLR_SRUN_WORDS_OPTION "%d", ret_srun_words) == 1)
             continue;
-        if (dlr_opt_set_word(dlr_jobconf_opts, word, &s->conf, err) < 0)
+        if (dlr_opt_set_word(dlr_job_config_opts, word, &s->conf, err) < 0)
             return -EINVAL;
     }
     return i + 1 < argc ? i + 1 : dlr_fail(err, -EINVAL, "no srun command after '--'");
@@ -158,7 +158,7 @@ static int open_descriptors(struct dlr_sup *s, struct dlr_err *err)
 
 static int open_policy(struct dlr_sup *s, struct dlr_err *err)
 {
-    int64_t dead = dlr_jobconf_dead_ms(&s->conf);
+    int64_t dead = dlr_job_config_dead_ms(&s->conf);
     struct dlr_policy_conf pc = {
         .nnodes = s->members->n,
         .nplaces = dlr_sup_full_places(s->planning),
@@ -239,9 +239,9 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, int srun_words,
     dlr_sup_stdin_start(s->rounds);
     if ((rc = open_nodes(s, err)) < 0 || (rc = open_descriptors(s, err)) < 0 ||
         (rc = dlr_sup_read_step(s->planning, argc, argv, srun_words, err)) < 0 ||
-        (rc = dlr_sup_apart_start(s->io, err)) < 0)
+        (rc = dlr_sup_fork_server_start(s->io, err)) < 0)
         return rc;
-    dlr_sup_say_start(s->io);
+    dlr_user_output_start(s->io);
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
         (rc = dlr_sup_plan_step(s->planning, holder, s->took_over, err)) < 0 ||
         (rc = dlr_sup_redundancy_check(s->copies, err)) < 0 ||
@@ -269,8 +269,8 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
         s->generation, "round", (json_int_t)s->resume_round, "nodes", nodes, "places",
         s->step->nplaces, "spares", s->members->n - s->step->nplaces, "world",
         s->step->world, "argv", words, "beat_ms", s->conf.beat.every_ms, "dead_ms",
-        (int)dlr_jobconf_dead_ms(&s->conf), "max_restarts", s->conf.max_restarts.count,
-        "version", DLR_VERSION);
+        (int)dlr_job_config_dead_ms(&s->conf), "max_restarts",
+        s->conf.max_restarts.count, "version", DLR_VERSION);
 }
 
 /* The agents of a supervisor that died go on; its workers do when all is in order. */
@@ -283,7 +283,7 @@ static void take_over(struct dlr_sup *s)
 static void bar_nodes(struct dlr_sup *s)
 {
     for (unsigned i = 0; i < s->members->n; i++)
-        if (dlr_stepplan_bars(s->step, i))
+        if (dlr_step_plan_bars(s->step, i))
             dlr_policy_lost_before(s->policy, i);
 }
 
@@ -295,7 +295,7 @@ static int run(struct dlr_sup *s)
     if (open_signals(s) < 0)
         return 1;
     dlr_sup_rounds_start(s->rounds, now);
-    dlr_sup_detector_start(s->nodes, now);
+    dlr_failure_detector_start(s->nodes, now);
     dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts, now);
     bar_nodes(s);
     dlr_sup_load_lost(s->nodes);
@@ -305,7 +305,7 @@ static int run(struct dlr_sup *s)
     if (!dlr_sup_has_ended(s) && !dlr_sup_adopting(s->rounds))
         dlr_policy_start(s->policy, now);
     if (!dlr_sup_has_ended(s))
-        dlr_sup_leave_start(s->ending);
+        dlr_joint_requeue_start(s->ending);
     if (!dlr_sup_is_over(s))
         dlr_sup_loop_run(s->io);
     return dlr_sup_ending_code(s->ending);
@@ -326,7 +326,7 @@ int main(int argc, char **argv)
         puts("dlrover-supervisor " DLR_VERSION);
         return 0;
     }
-    dlr_self_keep_secrets();
+    dlr_process_keep_secrets();
     block_signals();
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
         s->state_fd = STATE_FD;
@@ -335,24 +335,24 @@ int main(int argc, char **argv)
         return EXIT_REFUSED;
     first = read_words(s, argc, argv, &srun_words, &err);
     if (first < 0 || prepare(s, argc - first, argv + first, srun_words, &err) < 0) {
-        dlr_sup_say(s->io, "%s", err.text);
-        dlr_sup_say_end(s->io);
+        dlr_user_line(s->io, "%s", err.text);
+        dlr_user_output_end(s->io);
         return EXIT_REFUSED;
     }
     if (s->ended_before) {
         if (s->took_over) /* the agents' farewell may have been lost */
-            dlr_sup_hosts_end_run(s->steps);
+            dlr_shared_agent_step_end_run(s->steps);
         else
-            dlr_sup_say(s->io,
-                        "this srun ended with code %d before the job was requeued",
-                        dlr_sup_ending_code(s->ending));
+            dlr_user_line(s->io,
+                          "this srun ended with code %d before the job was requeued",
+                          dlr_sup_ending_code(s->ending));
         code = dlr_sup_ending_code(s->ending);
     } else {
         tell_start(s, argc - first, argv + first);
         code = run(s);
     }
     dlr_sup_journal_close(s->io, 5000);
-    dlr_sup_say_end(s->io);
+    dlr_user_output_end(s->io);
     dlr_sup_outbox_close(s->io);
     dlr_sup_engines_free(s);
     return code; /* what is logged from now on still takes the engine's way */

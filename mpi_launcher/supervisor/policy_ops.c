@@ -22,10 +22,11 @@ static void say_late(void *arg, unsigned n)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_say(s->io,
-                "%u of %u nodes have not reported yet: waiting for them while they are "
-                "being started, by a prolog perhaps (--dlrover-set=start-timeout)",
-                n, s->members->n);
+    dlr_user_line(
+        s->io,
+        "%u of %u nodes have not reported yet: waiting for them while they are "
+        "being started, by a prolog perhaps (--dlrover-set=start-timeout)",
+        n, s->members->n);
 }
 
 static void start_agents(void *arg)
@@ -57,7 +58,7 @@ static void rendezvous(void *arg, bool with_mpi)
     dlr_sup_tell_failure(s->rounds);
     dlr_sup_tell_cleared(s->rounds);
     if (dlr_sup_has_restored(s->rounds))
-        dlr_sup_repeat_look(s->versions);
+        dlr_sup_repeated_failure_look(s->versions);
     dlr_sup_phase_begins(s->rounds);
     dlr_sup_rendezvous(s->planning, with_mpi);
 }
@@ -72,7 +73,7 @@ static void persist(void *arg)
     struct dlr_sup *s = arg;
 
     dlr_sup_periodic_stop(s->disk);
-    dlr_sup_again_stop(s->copies);
+    dlr_reprotect_stop(s->copies);
     dlr_sup_tell_failure(s->rounds);
     dlr_sup_tell_cleared(s->rounds);
     dlr_sup_phase_begins(s->rounds);

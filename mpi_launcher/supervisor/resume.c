@@ -43,7 +43,7 @@ static int load_file(struct dlr_sup *s, bool *ret_had, struct dlr_err *err)
         return rc == -ENOENT ? 0 : rc; /* 0: the run begins */
     dlr_sup_load_run(s, state);
     *ret_had = json_is_array(json_object_get(state, "committed"));
-    if (s->info.place == DLR_TRIES_TOLD) {
+    if (s->info.place == DLR_TRIES_REPORTED) {
         s->ended_before = true;
         dlr_sup_ending_take(s->ending, s->info.told);
         return 0;
@@ -66,19 +66,20 @@ static void say_try(struct dlr_sup *s, bool had)
     struct dlr_version there;
 
     if (s->info.anew)
-        dlr_sup_say(s->io,
-                    "an srun with the same words has failed in this job, in another "
-                    "environment: this one is a run of its own and begins anew");
+        dlr_user_line(
+            s->io, "an srun with the same arguments has failed in this job, in another "
+                   "environment: this one is a run of its own and begins anew");
     if (s->info.place != DLR_TRIES_NEXT)
         return;
     code = dlr_tries_code(&s->info.before, n - 1);
     if (dlr_sup_disk_newest(s->disk, &there))
-        dlr_sup_say(s->io,
-                    "try %u of this srun, after one that ended with code %u: going on "
-                    "from step %llu (with a --dlrover-name of its own it begins anew)",
-                    n + 1, code, (unsigned long long)there.step);
+        dlr_user_line(
+            s->io,
+            "try %u of this srun, after one that ended with code %u: going on "
+            "from step %llu (with a --dlrover-name of its own it begins anew)",
+            n + 1, code, (unsigned long long)there.step);
     else if (had)
-        dlr_sup_say(
+        dlr_user_line(
             s->io,
             "try %u of this srun, after one that ended with code %u: nothing of "
             "it is on the disk, beginning anew",
@@ -93,7 +94,7 @@ static int load_disk(struct dlr_sup *s, struct dlr_err *err)
 
     if (rc == 0 || !s->took_over)
         return rc;
-    dlr_sup_say(s->io, "%s", err->text);
+    dlr_user_line(s->io, "%s", err->text);
     return 0;
 }
 
@@ -108,7 +109,7 @@ int dlr_sup_load_state(struct dlr_sup *s, struct dlr_err *err)
 
     if (!words)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    rc = s->state_fd >= 0 ? dlr_keepstate_load(s->state_fd, &kept, err) : -ENOENT;
+    rc = s->state_fd >= 0 ? dlr_takeover_state_load(s->state_fd, &kept, err) : -ENOENT;
     if (rc < 0 && rc != -ENOENT)
         return rc;
     if (rc == 0)

@@ -36,13 +36,13 @@
     {                                                                                  \
         stem##_take(s->engine, state);                                                 \
     }
-PART_OF(seats, dlr_sup_seats, planning)
+PART_OF(placement, dlr_sup_placement, planning)
 PART_OF(versions, dlr_sup_versions, versions)
 PART_OF(losses, dlr_sup_losses, nodes)
 PART_OF(steps, dlr_sup_steps, steps)
 PART_OF(stdin, dlr_sup_stdin, rounds)
 PART_OF(net, dlr_sup_net, copies)
-PART_OF(bare, dlr_sup_bare, copies)
+PART_OF(degraded, dlr_redundancy_degraded, copies)
 PART_OF(round, dlr_sup_round, rounds)
 
 /* --- the run ---------------------------------------------------------------------- */
@@ -170,7 +170,7 @@ static const struct part of_run[] = {
     {save_versions, load_versions}, /* committed, bad, vetted; reads cadence, too */
     {save_losses,   load_losses},   /* nodes_lost, node_s */
     {save_cadence,  NULL},          /* cadence */
-    {save_seats,    load_seats},    /* ranks */
+    {save_placement,    load_placement},    /* ranks */
     {NULL, NULL},
 };
 
@@ -182,11 +182,11 @@ static const struct part of_supervisor[] = {
     {NULL,            dlr_sup_load_end},
     {save_supervisor, load_supervisor}, /* run, generation, address */
     {save_nodes,      load_nodes},      /* peers */
-    {save_steps,      load_steps},      /* agents_pid, agents_id, draining_pid */
+    {save_steps,      load_steps},      /* agents_pid, agents_id, flushing_pid */
     {save_stdin,      load_stdin},      /* stdin_at */
-    {save_bare,       load_bare},       /* bare_ms */
+    {save_degraded,       load_degraded},       /* degraded_since_ms */
     {save_workers,    NULL},            /* workers_pid: read with the round */
-    {save_net,        load_net},        /* common_net */
+    {save_net,        load_net},        /* fallback_network */
     {save_round,      load_round},      /* running */
     {NULL, NULL},
 };
@@ -222,7 +222,7 @@ void dlr_sup_load_kept(struct dlr_sup *s, const json_t *state)
     load(of_supervisor, s, state);
 }
 
-void dlr_sup_keep(struct dlr_sup *s)
+void dlr_sup_save_takeover_state(struct dlr_sup *s)
 {
     DLR_AUTO_JSON json_t *state = json_object();
     struct dlr_err err;
@@ -231,8 +231,8 @@ void dlr_sup_keep(struct dlr_sup *s)
         return;
     dlr_sup_save_run(s, state);
     save(of_supervisor, s, state);
-    if (dlr_keepstate_save(s->state_fd, state, &err) < 0)
-        dlr_sup_say(s->io, "%s", err.text);
+    if (dlr_takeover_state_save(s->state_fd, state, &err) < 0)
+        dlr_user_line(s->io, "%s", err.text);
 }
 
 void dlr_sup_save_state(struct dlr_sup *s)
@@ -249,5 +249,5 @@ void dlr_sup_save_state(struct dlr_sup *s)
         return;
     snprintf(path, sizeof(path), "%s/state.json", s->info.dir);
     dlr_journal_replace(dlr_sup_journal(s->io), path, text);
-    dlr_sup_keep(s);
+    dlr_sup_save_takeover_state(s);
 }

@@ -12,7 +12,7 @@ struct dlr_sup;
 
 /* Both, or the keeper's alone. */
 void dlr_sup_save_state(struct dlr_sup *s);
-void dlr_sup_keep(struct dlr_sup *s);
+void dlr_sup_save_takeover_state(struct dlr_sup *s);
 
 /* The file's, and what the keeper has: the run's state is part of it. */
 void dlr_sup_save_run(const struct dlr_sup *s, json_t *state);

@@ -13,7 +13,7 @@
 
 struct dlr_sup {
     /* fixed after the start */
-    struct dlr_jobconf conf;
+    struct dlr_job_config conf;
     struct dlr_runinfo info;
     struct dlr_run_id id;
     uint32_t resume_round; /* where a former supervisor or incarnation stopped */
@@ -31,8 +31,8 @@ struct dlr_sup {
     const struct dlr_members *members; /* theirs */
     struct dlr_sup_steps *steps;
     struct dlr_sup_planning *planning;
-    const struct dlr_stepplan *step; /* its */
-    const struct dlr_plan *plan;     /* its, too: the one in force */
+    const struct dlr_step_plan *step; /* its */
+    const struct dlr_plan *plan;      /* its, too: the one in force */
     struct dlr_sup_copies *copies;
     struct dlr_sup_versions *versions;
     struct dlr_sup_disk *disk;

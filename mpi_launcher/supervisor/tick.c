@@ -48,9 +48,9 @@ static bool on_taken(void *arg)
 static void tend(struct dlr_sup *s, int64_t now_ms)
 {
     if (dlr_sup_outbox_tend(s->io, now_ms))
-        dlr_sup_say(s->io,
-                    "no descriptor is left for agents that connect (ulimit -n): they "
-                    "have to wait until a connection ends");
+        dlr_user_line(s->io,
+                      "no descriptor is left for agents that connect (ulimit -n): they "
+                      "have to wait until a connection ends");
 }
 
 static bool on_tick(void *arg)
@@ -61,16 +61,16 @@ static bool on_tick(void *arg)
     dlr_sup_end_hold(s->nodes);
     now = dlr_sup_now();
     dlr_journal_tick(dlr_sup_journal(s->io));
-    dlr_sup_drain_tick(s->steps, now);
+    dlr_srun_flush_tick(s->steps, now);
     if (dlr_sup_has_ended(s)) {
         dlr_sup_agents_wait(s->steps, now);
         return !dlr_sup_is_over(s);
     }
-    dlr_sup_judge(s->nodes, now);
+    dlr_failure_detector_check(s->nodes, now);
     dlr_sup_rejoin_tick(s->steps, now, !dlr_sup_adopting(s->rounds));
     dlr_sup_peers_tick(s->nodes, now);
     tend(s, now);
-    dlr_sup_leave_tick(s->ending, now);
+    dlr_joint_requeue_tick(s->ending, now);
     dlr_sup_adopt_tick(s->rounds, now);
     dlr_sup_controller_tick(s->steps, now);
     dlr_sup_versions_tick(s->versions, now);
@@ -78,10 +78,10 @@ static bool on_tick(void *arg)
         dlr_policy_tick(s->policy, now);
     dlr_sup_restore_tick(s->rounds, now);
     dlr_sup_progress(s->rounds, now);
-    dlr_sup_strangers(s->nodes, now);
+    dlr_sup_auth_failures(s->nodes, now);
     dlr_sup_disk_tick(s->disk);
     dlr_sup_rendezvous_tick(s->planning, now);
-    dlr_sup_again_tick(s->copies, now);
+    dlr_reprotect_tick(s->copies, now);
     dlr_sup_ranks_tick(s->rounds, now);
     dlr_sup_moves_check(s);
     return true;
@@ -91,8 +91,8 @@ static void on_late(void *arg)
 {
     struct dlr_sup *s = arg;
 
-    dlr_sup_say(s->io, "the state directory '%s' hangs: going on without it",
-                s->info.job_dir);
+    dlr_user_line(s->io, "the state directory '%s' hangs: going on without it",
+                  s->info.job_dir);
 }
 
 static bool is_busy(void *arg)

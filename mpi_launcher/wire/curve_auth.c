@@ -65,7 +65,7 @@ static void stop(void)
     zactor_destroy(&answerer);
 }
 
-int dlr_zap_start(struct dlr_err *err)
+int dlr_curve_auth_start(struct dlr_err *err)
 {
     if (!answerer) {
         zsys_init(); /* its own exit handler must run after ours */

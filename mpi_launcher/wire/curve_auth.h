@@ -12,6 +12,6 @@
 /* Starts the answering thread; the first call does, and exit(3) ends it. It is never started
  * twice: libzmq frees the address behind the back of who closed it.
  */
-int dlr_zap_start(struct dlr_err *err);
+int dlr_curve_auth_start(struct dlr_err *err);
 
 #endif

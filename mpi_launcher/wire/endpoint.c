@@ -102,7 +102,7 @@ int dlr_server_new(const struct dlr_identity *id, const char *host, unsigned fir
     rc = dlr_frame_socket(ZMQ_ROUTER, id, &server->sock, err);
     if (rc < 0)
         return rc;
-    rc = dlr_zap_start(err);
+    rc = dlr_curve_auth_start(err);
     if (rc < 0)
         return rc;
     zsock_set_router_mandatory(server->sock, 1);
@@ -163,9 +163,9 @@ bool dlr_server_tend(struct dlr_server *server, int64_t now_ms)
     return false;
 }
 
-uint64_t dlr_server_strangers(const struct dlr_server *server)
+uint64_t dlr_server_auth_failures(const struct dlr_server *server)
 {
-    return dlr_guard_strangers(server->guard);
+    return dlr_guard_auth_failures(server->guard);
 }
 
 zsock_t *dlr_server_sock(struct dlr_server *server)

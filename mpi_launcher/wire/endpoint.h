@@ -79,7 +79,7 @@ void dlr_server_expect(struct dlr_server *server, unsigned clients);
 bool dlr_server_tend(struct dlr_server *server, int64_t now_ms);
 
 /* Connections so far that could not prove a key: see guard.h. */
-uint64_t dlr_server_strangers(const struct dlr_server *server);
+uint64_t dlr_server_auth_failures(const struct dlr_server *server);
 
 /* Takes one message. 1: *ret_packet is the caller's (dlr_packet_done()); 0: none waits;
  * -EBADMSG: one was dropped because it was malformed. zloop's readers are level-triggered:

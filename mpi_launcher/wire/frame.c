@@ -43,7 +43,7 @@ void dlr_frame_urge(struct dlr_packet *packet)
     (void)!setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &on, sizeof(on));
 }
 
-static void drain(zsock_t *sock)
+static void flush(zsock_t *sock)
 {
     while (zsock_rcvmore(sock)) {
         zmq_msg_t rest;
@@ -70,7 +70,7 @@ int dlr_frame_recv(zsock_t *sock, struct dlr_packet *ret_packet)
     }
     if (zmq_msg_more(&ret_packet->msg_)) {
         zmq_msg_close(&ret_packet->msg_);
-        drain(sock);
+        flush(sock);
         return -EBADMSG;
     }
     key = zmq_msg_gets(&ret_packet->msg_, "User-Id");

@@ -51,7 +51,7 @@ struct dlr_guard {
     unsigned
         shaken; /* handshakes that succeeded; of which connection, libzmq does not say */
     atomic_bool proven[FDS_MAX]; /* by a message that came */
-    atomic_uint_fast64_t strangers;
+    atomic_uint_fast64_t auth_failures;
     atomic_bool full, went, closed; /* see dlr_guard_is_full() */
 };
 
@@ -123,7 +123,7 @@ static void cut(struct dlr_guard *g, int fd)
 {
     shutdown(fd, SHUT_RDWR);
     take_out(g, fd);
-    g->strangers++;
+    g->auth_failures++;
 }
 
 /* Of the host that has most of them. */
@@ -206,7 +206,7 @@ static void went(struct dlr_guard *g, int fd)
     if (fd >= 0 && fd < FDS_MAX)
         atomic_store(&g->proven[fd], false);
     if (age >= 0 && !proven && (!g->left || age > g->handshake_ms - SLACK_MS))
-        g->strangers++;
+        g->auth_failures++;
     g->left = false;
 }
 
@@ -372,7 +372,7 @@ int dlr_guard_new(zsock_t *sock, int handshake_ms, struct dlr_guard **ret_guard,
     return 0;
 }
 
-uint64_t dlr_guard_strangers(const struct dlr_guard *guard)
+uint64_t dlr_guard_auth_failures(const struct dlr_guard *guard)
 {
-    return atomic_load(&guard->strangers);
+    return atomic_load(&guard->auth_failures);
 }

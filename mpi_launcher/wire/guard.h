@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Watches who connects to a server's port: bounds connections that have not proven a key yet (a
  * descriptor each, for as long as a handshake may take) and counts those that never did. A thread of
- * its own, so that a late reactor does not let strangers in.
+ * its own, so that a late reactor does not let unauthenticated peers in.
  */
 #ifndef DLR_MPI_LAUNCHER_WIRE_GUARD_H
 #define DLR_MPI_LAUNCHER_WIRE_GUARD_H
@@ -41,6 +41,6 @@ bool dlr_guard_proven(struct dlr_guard *guard, int fd);
 /* Connections so far that sent something else than a handshake of ours, sent nothing for as long
  * as one may take, or were cut for being too many. One that only came and went (a probe) is none.
  */
-uint64_t dlr_guard_strangers(const struct dlr_guard *guard);
+uint64_t dlr_guard_auth_failures(const struct dlr_guard *guard);
 
 #endif

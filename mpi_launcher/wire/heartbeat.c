@@ -55,31 +55,32 @@ static uint64_t get64(const unsigned char *p)
     return le64toh(v);
 }
 
-void dlr_beat_pack(const struct dlr_beat *beat, unsigned char ret_buf[DLR_BEAT_BYTES])
+void dlr_heartbeat_pack(const struct dlr_heartbeat *beat,
+                        unsigned char ret_buf[DLR_HEARTBEAT_BYTES])
 {
     memcpy(ret_buf, magic, sizeof(magic));
-    put16(ret_buf + 4, DLR_BEAT_VERSION);
+    put16(ret_buf + 4, DLR_HEARTBEAT_VERSION);
     put16(ret_buf + 6, beat->kind);
     put32(ret_buf + 8, beat->gen);
     put32(ret_buf + 12, beat->seq);
     put64(ret_buf + 16, beat->sent_ns);
     put32(ret_buf + 24, beat->round);
     put32(ret_buf + 28, beat->kind == DLR_LEASE ? beat->lease_ms : 0);
-    put64(ret_buf + 32, beat->kind == DLR_BEAT ? beat->step_min : 0);
-    put64(ret_buf + 40, beat->kind == DLR_BEAT ? beat->step_max : 0);
+    put64(ret_buf + 32, beat->kind == DLR_HEARTBEAT ? beat->step_min : 0);
+    put64(ret_buf + 40, beat->kind == DLR_HEARTBEAT ? beat->step_max : 0);
 }
 
-int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat)
+int dlr_heartbeat_unpack(const void *buf, size_t size, struct dlr_heartbeat *ret_beat)
 {
     const unsigned char *p = buf;
-    struct dlr_beat b = {0};
+    struct dlr_heartbeat b = {0};
     uint16_t kind;
 
-    if (size != DLR_BEAT_BYTES || !dlr_beat_is(buf, size) ||
-        get16(p + 4) != DLR_BEAT_VERSION)
+    if (size != DLR_HEARTBEAT_BYTES || !dlr_heartbeat_is(buf, size) ||
+        get16(p + 4) != DLR_HEARTBEAT_VERSION)
         return -EBADMSG;
     kind = get16(p + 6);
-    if (kind != DLR_BEAT && kind != DLR_LEASE)
+    if (kind != DLR_HEARTBEAT && kind != DLR_LEASE)
         return -EBADMSG;
     b.kind = kind;
     b.gen = get32(p + 8);
@@ -89,7 +90,7 @@ int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat)
     b.lease_ms = get32(p + 28);
     b.step_min = get64(p + 32);
     b.step_max = get64(p + 40);
-    if (kind == DLR_BEAT && (b.lease_ms != 0 || b.step_min > b.step_max))
+    if (kind == DLR_HEARTBEAT && (b.lease_ms != 0 || b.step_min > b.step_max))
         return -EBADMSG;
     if (kind == DLR_LEASE && (b.step_min != 0 || b.step_max != 0))
         return -EBADMSG;
@@ -97,12 +98,12 @@ int dlr_beat_unpack(const void *buf, size_t size, struct dlr_beat *ret_beat)
     return 0;
 }
 
-bool dlr_beat_goes(uint32_t unanswered, uint32_t held, uint32_t missed)
+bool dlr_heartbeat_goes(uint32_t unanswered, uint32_t held, uint32_t missed)
 {
     return unanswered < missed || held + 1 >= missed;
 }
 
-bool dlr_beat_is(const void *buf, size_t size)
+bool dlr_heartbeat_is(const void *buf, size_t size)
 {
     return size >= sizeof(magic) && memcmp(buf, magic, sizeof(magic)) == 0;
 }

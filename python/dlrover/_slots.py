@@ -16,13 +16,13 @@ import torch
 from . import _manifests
 from ._checkpoint import TORCH_NAMES, Error
 
-CHUNK, PAGE = 1 << 20, 4096
+BLOCK, PAGE = 1 << 20, 4096
 FORM = "dlrover-2"  # of the files
 LISTINGS = 5  # of a directory whose files are removed while it is read
 HEADER_MAX = 100_000_000  # what public readers of the form take
 MAGIC, VERSION = 0x314d4c44, 1
 HEAD = struct.Struct("<IHHIIIIIIiIQQQQQQ36sI")
-HEAD_FIELDS = ("magic version head_bytes meta_bytes nregions nchunks ndims names_bytes round rank "
+HEAD_FIELDS = ("magic version head_bytes meta_bytes nregions nblocks ndims names_bytes round rank "
                "world key layout step data_off data_bytes wall_ns zero crc")
 ENTRY = struct.Struct("<HBBI16sQQQ")
 KINDS = ("shard", "replicated", "local", "blob")
@@ -108,8 +108,8 @@ class Slot:
         if head.version != VERSION:
             self._refuse(f"is of version {head.version}, this reads {VERSION}")
         self._sums_at = (HEAD.size + head.nregions * ENTRY.size + 8 * head.ndims + head.names_bytes)
-        if (head.nchunks != -(-head.data_bytes // CHUNK)
-                or self._sums_at + 4 * head.nchunks + 4 != len(block)):
+        if (head.nblocks != -(-head.data_bytes // BLOCK)
+                or self._sums_at + 4 * head.nblocks + 4 != len(block)):
             self._refuse("has a corrupt head")
         if head.meta_bytes != len(block) or self._end != len(self._map):
             self._refuse("is not as long as its head says")
@@ -134,14 +134,14 @@ class Slot:
 
     def verify(self, passed=None):
         """Compares every byte with the checksums made when it was saved. Raises Error. passed, if given,
-        is told the bytes of each chunk that is right.
+        is told the bytes of each block that is right.
         """
-        for i in range(self.head.nchunks):
-            at = i * CHUNK
+        for i in range(self.head.nblocks):
+            at = i * BLOCK
             want, = struct.unpack_from("<I", self._block, self._sums_at + 4 * i)
-            size = min(CHUNK, self.head.data_bytes - at)
+            size = min(BLOCK, self.head.data_bytes - at)
             if self._sum(self._data_at + at, size) != want:
-                self._refuse(f"is corrupt in chunk {i} of {self.head.nchunks}")
+                self._refuse(f"is corrupt in block {i} of {self.head.nblocks}")
             if passed:
                 passed(size)
 

@@ -341,7 +341,7 @@ class Bound:
         try:
             step, lacking = _joined.load(self._ck, self._own)
         except Error as error:
-            if "chunk" not in error.strerror:
+            if "block" not in error.strerror:
                 raise  # names, types and shapes are compared before anything is loaded
             raise Error(error.errno, f"{error.strerror}; {UNFIT}") from error
         if step is not None:

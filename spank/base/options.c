@@ -33,7 +33,7 @@ static const struct dlr_opt site_opts[] = {
 void dlr_options_init(struct dlr_spank_conf *conf)
 {
     memset(conf, 0, sizeof(*conf));
-    dlr_jobconf_init(&conf->job);
+    dlr_job_config_init(&conf->job);
     conf->site = conf->job;
     if (dlr_opt_defaults(site_opts, conf, NULL) < 0)
         conf->libexec[0] = '\0'; /* built with a bad DLR_LIBEXECDIR: nothing is found */
@@ -62,10 +62,10 @@ static int set_site(struct dlr_spank_conf *conf, const char *word, struct dlr_er
                         word);
     if (dlr_opt_find(site_opts, name))
         rc = dlr_opt_set_word(site_opts, word, conf, &why);
-    else if (dlr_jobrules_has(name))
-        rc = dlr_jobrules_set(&conf->rules, name, word + len + 1, &why);
+    else if (dlr_site_rules_has(name))
+        rc = dlr_site_rules_set(&conf->rules, name, word + len + 1, &why);
     else
-        rc = dlr_opt_set_word(dlr_jobconf_opts, word, &conf->job, &why);
+        rc = dlr_opt_set_word(dlr_job_config_opts, word, &conf->job, &why);
     if (rc < 0)
         return dlr_fail(err, rc, "ignoring '%s' in plugstack.conf: %s", word,
                         reason(&why, name));
@@ -84,7 +84,7 @@ void dlr_options_site(struct dlr_spank_conf *conf, int count, char *const words[
         if (set_site(conf, words[i], &err) < 0 && bad)
             bad(&err);
     }
-    dlr_jobrules_fit(&conf->rules, &conf->job);
+    dlr_site_rules_fit(&conf->rules, &conf->job);
     conf->site = conf->job;
 }
 
@@ -95,12 +95,14 @@ void dlr_options_name(size_t option, char name[DLR_OPTIONS_NAME])
     else if (option == 0)
         dlr_format(name, DLR_OPTIONS_NAME, "dlrover");
     else
-        dlr_format(name, DLR_OPTIONS_NAME, "dlrover-%s", dlr_jobconf_opts[option].name);
+        dlr_format(name, DLR_OPTIONS_NAME, "dlrover-%s",
+                   dlr_job_config_opts[option].name);
 }
 
 const char *dlr_options_arg(size_t option)
 {
-    return option == DLR_OPTIONS_SET ? "KEY=VALUE,..." : dlr_jobconf_opts[option].arg;
+    return option == DLR_OPTIONS_SET ? "KEY=VALUE,..."
+                                     : dlr_job_config_opts[option].arg;
 }
 
 /* "dlrover-max-restarts" is read from DLROVER_MAX_RESTARTS. */
@@ -134,7 +136,7 @@ void dlr_options_disown(void)
 
 char *dlr_options_usage(size_t option)
 {
-    const struct dlr_opt *opt = &dlr_jobconf_opts[option];
+    const struct dlr_opt *opt = &dlr_job_config_opts[option];
 
     if (option == DLR_OPTIONS_SET)
         return strdup("all other settings: 'dlrover help settings' lists them");
@@ -145,12 +147,12 @@ char *dlr_options_usage(size_t option)
 static int set_row(struct dlr_spank_conf *conf, size_t row, const char *value,
                    enum dlr_options_by by, struct dlr_err *err)
 {
-    const struct dlr_opt *opt = &dlr_jobconf_opts[row];
-    struct dlr_jobconf wanted = conf->job;
-    int rc = dlr_opt_set(dlr_jobconf_opts, opt->name, value, &wanted, err);
+    const struct dlr_opt *opt = &dlr_job_config_opts[row];
+    struct dlr_job_config wanted = conf->job;
+    int rc = dlr_opt_set(dlr_job_config_opts, opt->name, value, &wanted, err);
 
     if (rc == 0)
-        rc = dlr_jobrules_check(&conf->rules, row, &wanted, &conf->site, err);
+        rc = dlr_site_rules_check(&conf->rules, row, &wanted, &conf->site, err);
     if (rc < 0)
         return rc;
     conf->job = wanted;
@@ -166,7 +168,7 @@ struct list {
 static int set_setting(void *arg, size_t row, const char *value, struct dlr_err *err)
 {
     struct list *list = arg;
-    const char *name = dlr_jobconf_opts[row].name;
+    const char *name = dlr_job_config_opts[row].name;
     struct dlr_err why = {0};
     int rc = set_row(list->conf, row, value, list->by, &why);
 
@@ -192,8 +194,9 @@ static int set_option(struct dlr_spank_conf *conf, size_t option, const char *va
         return rc;
     }
     rc = set_row(conf, option, value, by, &why);
-    return rc < 0 ? dlr_fail(err, rc, "%s", reason(&why, dlr_jobconf_opts[option].name))
-                  : 0;
+    return rc < 0
+               ? dlr_fail(err, rc, "%s", reason(&why, dlr_job_config_opts[option].name))
+               : 0;
 }
 
 void dlr_options_env(struct dlr_spank_conf *conf, char *const env[],
@@ -242,8 +245,8 @@ char *dlr_options_settings(const struct dlr_spank_conf *conf)
 
     if (!out)
         return NULL;
-    for (size_t row = DLR_OPTIONS_SET; dlr_jobconf_opts[row].name; row++) {
-        const struct dlr_opt *opt = &dlr_jobconf_opts[row];
+    for (size_t row = DLR_OPTIONS_SET; dlr_job_config_opts[row].name; row++) {
+        const struct dlr_opt *opt = &dlr_job_config_opts[row];
         char value[DLR_OPT_TEXT + 1];
 
         if (conf->by[row] == DLR_BY_OPTION &&
@@ -259,21 +262,21 @@ char *dlr_options_settings(const struct dlr_spank_conf *conf)
 
 bool dlr_options_lack_spare(const struct dlr_spank_conf *conf)
 {
-    const struct dlr_opt *opt = dlr_opt_find(dlr_jobconf_opts, "spares");
-    const struct dlr_jobconf *job = &conf->job;
+    const struct dlr_opt *opt = dlr_opt_find(dlr_job_config_opts, "spares");
+    const struct dlr_job_config *job = &conf->job;
 
     return job->enable && conf->by[0] != DLR_BY_SITE && job->spares == 0 &&
-           conf->by[opt - dlr_jobconf_opts] == DLR_BY_SITE && !job->nodes.min &&
+           conf->by[opt - dlr_job_config_opts] == DLR_BY_SITE && !job->nodes.min &&
            !job->nodes.max;
 }
 
 int dlr_options_switch(const char *value, bool *ret_on)
 {
-    struct dlr_jobconf conf;
+    struct dlr_job_config conf;
     int rc;
 
-    dlr_jobconf_init(&conf);
-    rc = dlr_opt_set(dlr_jobconf_opts, "enable", value, &conf, NULL);
+    dlr_job_config_init(&conf);
+    rc = dlr_opt_set(dlr_job_config_opts, "enable", value, &conf, NULL);
     if (rc == 0)
         *ret_on = conf.enable;
     return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin's settings: the table of common/config/job_config.h seen as Slurm options (the last of which,
- * --dlrover-set, is for all rows that have none), as words of plugstack.conf and as environment
+ * --dlrover-set, is for all rows that have none), as arguments of plugstack.conf and as environment
  * variables, plus what only a site may set.
  */
 #ifndef DLR_SPANK_BASE_OPTIONS_H
@@ -15,25 +15,25 @@
 #include "common/config/site_rules.h"
 
 #define DLR_OPTIONS_NAME 64 /* bytes of an option's or a variable's name */
-#define DLR_OPTIONS_SET DLR_JOBCONF_OPTIONS /* the number of --dlrover-set */
+#define DLR_OPTIONS_SET DLR_JOB_CONFIG_OPTIONS /* the number of --dlrover-set */
 #define DLR_OPTIONS_COUNT (DLR_OPTIONS_SET + 1u)
 
 /* Whose word a row is. */
 enum dlr_options_by { DLR_BY_SITE, DLR_BY_ENV, DLR_BY_OPTION };
 
 struct dlr_spank_conf {
-    struct dlr_jobconf job;
+    struct dlr_job_config job;
     char libexec[DLR_OPT_TEXT]; /* where dlrover-keeper and dlrover-stderr are */
     char prefix[DLR_OPT_TEXT];  /* not empty: libexec is <prefix>/libexec/dlrover */
     bool job_tmpfs;             /* each job gets a tmpfs of its own */
     char job_tmpfs_size[DLR_OPT_TEXT]; /* its size, or share of the job's memory */
     int64_t
         job_tmpfs_keep_ms; /* how long it stays when the job is requeued; 0 it goes */
-    struct dlr_jobrules rules; /* what users may not set */
-    struct dlr_jobconf site;   /* job as the site left it, before any user's word */
-    int srun_words;            /* of srun before the program; 0: not known */
+    struct dlr_site_rules rules; /* what users may not set */
+    struct dlr_job_config site;  /* job as the site left it, before any user's word */
+    int srun_words;              /* of srun before the program; 0: not known */
     bool counts_idle; /* this Slurm's srun may leave the number of tasks to slurmctld */
-    enum dlr_options_by by[DLR_JOBRULES_ROWS]; /* of job */
+    enum dlr_options_by by[DLR_SITE_RULES_ROWS]; /* of job */
 };
 
 /* Told of each setting that was ignored, with a text fit for the user. */
@@ -42,7 +42,7 @@ typedef void (*dlr_options_bad_fn)(const struct dlr_err *err);
 /* Everything at its default. */
 void dlr_options_init(struct dlr_spank_conf *conf);
 
-/* Takes the words of plugstack.conf ("spares=1", "libexec=/opt/...", "forbid=checks"). A bad
+/* Takes the arguments of plugstack.conf ("spares=1", "libexec=/opt/...", "forbid=checks"). A bad
  * word goes to bad (may be NULL) and changes nothing. What follows has to keep to its rules.
  */
 void dlr_options_site(struct dlr_spank_conf *conf, int count, char *const words[],

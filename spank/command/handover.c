@@ -41,7 +41,7 @@ enum dlr_handover dlr_handover_decide(const struct dlr_spank_conf *conf,
 
 static char *setting(const struct dlr_spank_conf *conf, size_t row)
 {
-    const struct dlr_opt *opt = &dlr_jobconf_opts[row];
+    const struct dlr_opt *opt = &dlr_job_config_opts[row];
     char value[DLR_OPT_TEXT + 1];
 
     return dlr_opt_show(opt, &conf->job, value, sizeof(value)) < 0
@@ -65,7 +65,7 @@ int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
     static char separator[] = SEPARATOR;
     char **argv;
 
-    while (dlr_jobconf_opts[rows].name)
+    while (dlr_job_config_opts[rows].name)
         rows++;
     while (srun[words])
         words++;

@@ -80,7 +80,7 @@ static int empty_dir(int fd, uid_t owner, unsigned depth)
     return worst;
 }
 
-int dlr_sweep_tree(int top, const char *name, uid_t owner)
+int dlr_node_cleanup_tree(int top, const char *name, uid_t owner)
 {
     DLR_AUTO_CLOSE int fd = -1;
     int rc;
@@ -89,7 +89,7 @@ int dlr_sweep_tree(int top, const char *name, uid_t owner)
     if (rc == -ENOENT)
         return 0;
     if (rc == 0)
-        rc = empty_dir(dlr_steal_fd(&fd), owner, DLR_SWEEP_DEPTH);
+        rc = empty_dir(dlr_steal_fd(&fd), owner, DLR_NODE_CLEANUP_DEPTH);
     if (rc == 0 && unlinkat(top, name, AT_REMOVEDIR) < 0)
         rc = -errno;
     return rc;
@@ -130,7 +130,7 @@ static void run_child(int top, const char *name, uid_t uid, gid_t gid)
     if (geteuid() == 0 &&
         (setgroups(1, &gid) < 0 || setgid(gid) < 0 || setuid(uid) < 0))
         _exit(errno);
-    _exit(-for_each(top, name, uid, dlr_sweep_tree));
+    _exit(-for_each(top, name, uid, dlr_node_cleanup_tree));
 }
 
 /* Whether the child's end of the pipe is closed in time, which the kernel does at its end. */
@@ -158,7 +158,7 @@ static int await(pid_t pid, int fd, int64_t limit_ms)
 
     if (!in_time) {
         kill(pid, SIGKILL);
-        if (!has_ended(fd, DLR_SWEEP_KILL_MS))
+        if (!has_ended(fd, DLR_NODE_CLEANUP_KILL_MS))
             return -ETIMEDOUT;
     }
     while (waitpid(pid, &status, 0) < 0)
@@ -169,8 +169,8 @@ static int await(pid_t pid, int fd, int64_t limit_ms)
     return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
 }
 
-int dlr_sweep_job(const char *root, uid_t uid, gid_t gid, uint32_t job,
-                  int64_t limit_ms, struct dlr_err *err)
+int dlr_node_cleanup_job(const char *root, uid_t uid, gid_t gid, uint32_t job,
+                         int64_t limit_ms, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int top = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DLR_AUTO_CLOSE int fd = -1, child_fd = -1;

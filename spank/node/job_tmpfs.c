@@ -131,9 +131,9 @@ void dlr_jobmem_end(const struct dlr_spank_conf *conf, const struct dlr_jobmem *
 
     if ((conf->job_tmpfs_keep_ms <= 0 ||
          !dlr_jobkeep_end(job, conf->job_tmpfs_keep_ms)) &&
-        dlr_jobmem_umount(job, DLR_SWEEP_LIMIT_MS, &err) < 0)
+        dlr_jobmem_umount(job, DLR_NODE_CLEANUP_LIMIT_MS, &err) < 0)
         dlr_error("%s", err.text);
-    if (dlr_sweep_job(DLR_MEMORY_ROOT, job->uid, job->gid, job->job, DLR_SWEEP_LIMIT_MS,
-                      &err) < 0)
+    if (dlr_node_cleanup_job(DLR_MEMORY_ROOT, job->uid, job->gid, job->job,
+                             DLR_NODE_CLEANUP_LIMIT_MS, &err) < 0)
         dlr_error("%s", err.text);
 }

@@ -122,7 +122,7 @@ int dlr_jobkeep_free(const struct dlr_jobmem *job, int64_t since_ms,
     int rc = detach(job, since_ms, &tree, err);
 
     if (tree >= 0) /* no lock is held: the user may hold this up */
-        dlr_jobmem_empty(job, tree, DLR_SWEEP_LIMIT_MS);
+        dlr_jobmem_empty(job, tree, DLR_NODE_CLEANUP_LIMIT_MS);
     return rc;
 }
 
@@ -211,7 +211,7 @@ static void empty_apart(const struct dlr_jobmem *job, int tree, int end)
 
     if (pid == 0) {
         leave(tree, end);
-        dlr_jobmem_empty(job, tree, DLR_SWEEP_LIMIT_MS);
+        dlr_jobmem_empty(job, tree, DLR_NODE_CLEANUP_LIMIT_MS);
         _exit(0);
     }
     await(pid);

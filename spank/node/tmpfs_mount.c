@@ -73,7 +73,7 @@ void dlr_jobmem_empty(const struct dlr_jobmem *job, int tree, int64_t limit_ms)
 
     dlr_format(path, sizeof(path), "/proc/self/fd/%d", tree);
     /* His directory itself is in one of root's: that he cannot remove. */
-    rc = dlr_sweep_job(path, job->uid, job->gid, job->job, limit_ms, NULL);
+    rc = dlr_node_cleanup_job(path, job->uid, job->gid, job->job, limit_ms, NULL);
     if (rc < 0 && rc != -EACCES)
         dlr_warn("memory of job %u is not emptied: %s", job->job, strerror(-rc));
     if (fstatfs(tree, &fs) == 0 && fs.f_bfree < fs.f_blocks)

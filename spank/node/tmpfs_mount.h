@@ -35,7 +35,7 @@ int dlr_jobmem_lock(int *ret_lock, int *ret_root, struct dlr_err *err);
  */
 int dlr_jobmem_detach(const struct dlr_jobmem *job, int *ret_tree, struct dlr_err *err);
 
-/* As root, and with no lock held: empties it as the user, as in dlr_sweep_job(), because processes or a mount namespace
+/* As root, and with no lock held: empties it as the user, as in dlr_node_cleanup_job(), because processes or a mount namespace
  * of another job may hold it for longer; slurmd's log says when something is left.
  */
 void dlr_jobmem_empty(const struct dlr_jobmem *job, int tree, int64_t limit_ms);

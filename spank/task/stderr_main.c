@@ -131,5 +131,5 @@ int main(int argc, char *argv[])
     close(STDOUT_FILENO);
     rank = args.rank;
     /* Without the plugin's pipe there is nobody to tell. */
-    return write(DLR_TAP_DONE_FD, &rank, sizeof(rank)) == sizeof(rank) ? 0 : 1;
+    return write(DLR_STDERR_TAP_DONE_FD, &rank, sizeof(rank)) == sizeof(rank) ? 0 : 1;
 }

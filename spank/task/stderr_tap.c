@@ -20,16 +20,16 @@
 #define PROGRAM "dlrover-stderr"
 #define WORDS 4
 
-int dlr_tap_open(struct dlr_tap *tap)
+int dlr_stderr_tap_open(struct dlr_stderr_tap *tap)
 {
-    *tap = (struct dlr_tap)DLR_TAP_NONE;
+    *tap = (struct dlr_stderr_tap)DLR_STDERR_TAP_NONE;
     if (pipe2(tap->done, O_CLOEXEC | O_NONBLOCK) < 0) {
         int rc = -errno;
 
-        *tap = (struct dlr_tap)DLR_TAP_NONE;
+        *tap = (struct dlr_stderr_tap)DLR_STDERR_TAP_NONE;
         return rc;
     }
-    tap->budget_ms = DLR_TAP_DRAIN_MS;
+    tap->budget_ms = DLR_STDERR_TAP_FLUSH_MS;
     return 0;
 }
 
@@ -40,13 +40,13 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
-void dlr_tap_forked(struct dlr_tap *tap)
+void dlr_stderr_tap_forked(struct dlr_stderr_tap *tap)
 {
     close_end(&tap->done[1]);
 }
 
 /* Takes rank out of those that were read; false when it was not among them. */
-static bool take(struct dlr_tap *tap, uint32_t rank)
+static bool take(struct dlr_stderr_tap *tap, uint32_t rank)
 {
     for (unsigned i = 0; i < tap->count; i++) {
         if (tap->ranks[i] == rank) {
@@ -57,11 +57,11 @@ static bool take(struct dlr_tap *tap, uint32_t rank)
     return false;
 }
 
-static void keep(struct dlr_tap *tap, uint32_t rank)
+static void keep(struct dlr_stderr_tap *tap, uint32_t rank)
 {
     uint32_t *more = NULL;
 
-    if (tap->count < DLR_TAP_RANKS_MAX)
+    if (tap->count < DLR_STDERR_TAP_RANKS_MAX)
         more = realloc(tap->ranks, (tap->count + 1) * sizeof(*more));
     if (more) {
         tap->ranks = more;
@@ -70,7 +70,7 @@ static void keep(struct dlr_tap *tap, uint32_t rank)
 }
 
 /* Reads one rank: 1, 0 when none is there yet, -1 when none will come. */
-static int read_one(struct dlr_tap *tap, uint32_t *ret_rank)
+static int read_one(struct dlr_stderr_tap *tap, uint32_t *ret_rank)
 {
     uint32_t rank;
     ssize_t n =
@@ -86,10 +86,10 @@ static int read_one(struct dlr_tap *tap, uint32_t *ret_rank)
 /* The user holds the writing end and may never stop: what is read and what is kept is bounded,
  * and the limit counts while there is more to read, too.
  */
-static void await_rank(struct dlr_tap *tap, uint32_t rank, int64_t deadline)
+static void await_rank(struct dlr_stderr_tap *tap, uint32_t rank, int64_t deadline)
 {
     for (unsigned n = 0;; n++) {
-        int64_t left = n < DLR_TAP_RANKS_MAX ? 1 : deadline - dlr_now_ms();
+        int64_t left = n < DLR_STDERR_TAP_RANKS_MAX ? 1 : deadline - dlr_now_ms();
         uint32_t got;
         int rc = left > 0 ? read_one(tap, &got) : -1;
 
@@ -108,7 +108,7 @@ static void await_rank(struct dlr_tap *tap, uint32_t rank, int64_t deadline)
     }
 }
 
-void dlr_tap_wait(struct dlr_tap *tap, uint32_t rank, int64_t limit_ms)
+void dlr_stderr_tap_wait(struct dlr_stderr_tap *tap, uint32_t rank, int64_t limit_ms)
 {
     int64_t begun = dlr_now_ms();
 
@@ -132,8 +132,8 @@ static void become_program(char *const argv[], int from, int to, int done, int s
         signal(sig, SIG_IGN);
     /* from, done and status are above 3: see above_standard() */
     if (dup2(from, STDIN_FILENO) >= 0 && dup2(to, STDOUT_FILENO) >= 0 &&
-        (done < 0 || dup2(done, DLR_TAP_DONE_FD) >= 0)) {
-        dlr_fds_close_on_exec(DLR_TAP_DONE_FD + (done >= 0));
+        (done < 0 || dup2(done, DLR_STDERR_TAP_DONE_FD) >= 0)) {
+        dlr_fds_close_on_exec(DLR_STDERR_TAP_DONE_FD + (done >= 0));
         execv(argv[0], argv);
     }
     rc = errno;
@@ -170,7 +170,7 @@ static int start(char *const argv[], int from, int done, int status)
 static int started(int status)
 {
     struct pollfd pfd = {.fd = status, .events = POLLIN};
-    int64_t deadline = dlr_now_ms() + DLR_TAP_START_MS;
+    int64_t deadline = dlr_now_ms() + DLR_STDERR_TAP_START_MS;
     int error, rc;
     ssize_t n;
 
@@ -195,7 +195,7 @@ static int make_pipe(int ret[2])
     if (pipe2(low, O_CLOEXEC) < 0)
         return -errno;
     for (int i = 0; i < 2; i++)
-        ret[i] = fcntl(low[i], F_DUPFD_CLOEXEC, DLR_TAP_DONE_FD + 1);
+        ret[i] = fcntl(low[i], F_DUPFD_CLOEXEC, DLR_STDERR_TAP_DONE_FD + 1);
     close(low[0]);
     close(low[1]);
     return ret[0] < 0 || ret[1] < 0 ? -errno : 0;
@@ -222,8 +222,9 @@ static char **make_argv(const char *libexec, const char *socket, uint32_t round,
     return argv[3] ? DLR_STEAL(argv) : NULL;
 }
 
-int dlr_tap_insert(const struct dlr_tap *tap, const char *libexec, const char *socket,
-                   uint32_t round, uint32_t rank, struct dlr_err *err)
+int dlr_stderr_tap_insert(const struct dlr_stderr_tap *tap, const char *libexec,
+                          const char *socket, uint32_t round, uint32_t rank,
+                          struct dlr_err *err)
 {
     DLR_CLEANUP(free_argv) char **argv = NULL;
     DLR_AUTO_CLOSE int from = -1, to = -1, status = -1, status_to = -1, done = -1;
@@ -245,7 +246,7 @@ int dlr_tap_insert(const struct dlr_tap *tap, const char *libexec, const char *s
         status_to = pair[1];
     }
     if (tap->done[1] >= 0)
-        done = fcntl(tap->done[1], F_DUPFD_CLOEXEC, DLR_TAP_DONE_FD + 1);
+        done = fcntl(tap->done[1], F_DUPFD_CLOEXEC, DLR_STDERR_TAP_DONE_FD + 1);
     if (rc == 0)
         rc = start(argv, from, done, status_to);
     if (rc == 0) {

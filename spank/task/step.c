@@ -58,7 +58,7 @@ static void begin(struct dlr_step *step, char *const env[],
         dlr_debug("no word to the agent: %s", err.text);
     else if (dlr_memory_find(round.socket, step->socket, sizeof(step->socket)) < 0)
         step->socket[0] = '\0';
-    if (!step->tapped && dlr_tap_open(&step->tap) < 0)
+    if (!step->tapped && dlr_stderr_tap_open(&step->tap) < 0)
         dlr_debug("no pipe: last lines of stderr may be late");
     step->tapped = true;
 }
@@ -79,7 +79,8 @@ void dlr_step_forked(struct dlr_step *step, uint32_t rank, pid_t pid)
 {
     if (!step->in_round)
         return;
-    dlr_tap_forked(&step->tap); /* every task is forked before the first of these */
+    dlr_stderr_tap_forked(
+        &step->tap); /* every task is forked before the first of these */
     dlr_notify_task(step->agent, step->round, rank, pid);
 }
 
@@ -87,9 +88,9 @@ void dlr_step_ended(struct dlr_step *step, uint32_t rank, int status)
 {
     if (!step->in_round)
         return;
-    dlr_tap_wait(&step->tap, rank, DLR_TAP_SOON_MS);
+    dlr_stderr_tap_wait(&step->tap, rank, DLR_STDERR_TAP_SOON_MS);
     dlr_notify_exit(step->agent, step->round, rank, status);
-    dlr_tap_wait(&step->tap, rank, DLR_TAP_DRAIN_MS);
+    dlr_stderr_tap_wait(&step->tap, rank, DLR_STDERR_TAP_FLUSH_MS);
 }
 
 int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf,
@@ -109,8 +110,8 @@ int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf
         return 0;
     if (step->socket[0])
         round.socket = step->socket;
-    if (dlr_tap_insert(&step->tap, conf->libexec, round.socket, round.round, at->rank,
-                       &why) < 0)
+    if (dlr_stderr_tap_insert(&step->tap, conf->libexec, round.socket, round.round,
+                              at->rank, &why) < 0)
         dlr_debug("%s: the last lines of rank %u will not be known", why.text,
                   at->rank);
     round.fd = leave_name(step);

@@ -28,12 +28,12 @@ struct dlr_step {
     char socket[256]; /* the agent's, as it is called on this node */
     int agent;        /* connection to the agent, -1 without */
     int name;         /* its socket's file, for O_PATH; -1 without */
-    struct dlr_tap tap;
+    struct dlr_stderr_tap tap;
 };
 
 #define DLR_STEP_NONE                                                                  \
     {                                                                                  \
-        .agent = -1, .name = -1, .tap = DLR_TAP_NONE                                   \
+        .agent = -1, .name = -1, .tap = DLR_STDERR_TAP_NONE                            \
     }
 
 /* Before the tasks are forked, as the user or as root: tells the agent, unless it knows already.
@@ -44,7 +44,7 @@ void dlr_step_begin(struct dlr_step *step, char *const env[],
                     const struct dlr_step_job *job);
 
 /* In slurmstepd, for each task once all are forked, and when it has ended. The agent knows a
- * task's last lines before its end, unless they take longer than DLR_TAP_SOON_MS.
+ * task's last lines before its end, unless they take longer than DLR_STDERR_TAP_SOON_MS.
  */
 void dlr_step_forked(struct dlr_step *step, uint32_t rank, pid_t pid);
 void dlr_step_ended(struct dlr_step *step, uint32_t rank, int status);

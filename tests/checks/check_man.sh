@@ -21,7 +21,7 @@ for page; do
     groff -man -Tascii -P-cbou "$page" >>"$text" 2>/dev/null
 done
 
-options=$(sed -nE 's/^#define DLR_JOBCONF_OPTIONS ([0-9]+).*/\1/p' common/config/job_config.h)
+options=$(sed -nE 's/^#define DLR_JOB_CONFIG_OPTIONS ([0-9]+).*/\1/p' common/config/job_config.h)
 options=" $(sed -nE 's/^ *\{"([a-z-]+)", DLR_OPT_.*/\1/p' common/config/job_config.c | head -n "$options" | paste -sd' ') "
 
 # Rows look like {"name", DLR_OPT_TYPE, ...

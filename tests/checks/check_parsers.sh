@@ -17,10 +17,10 @@ own=(
     dlr_client_conf_load dlr_agent_conf_parse dlr_cli_parse dlr_cli_since_parse dlr_cli_time_parse # his words
     dlr_log_level_parse dlr_sup_read_step dlr_parse_ports dlr_taskcount_read
     dlr_nic_parse dlr_topo_load dlr_marks_load dlr_plugstack_load dlr_cu_load # this node's system, the site
-    dlr_fate_read dlr_apart_recv dlr_identity_load dlr_sum_order_read        # his own processes on this node
-    dlr_data_load dlr_sets_read_sources
-    dlr_shown_load dlr_procid_parse dlr_sup_disk_load dlr_sup_file_load      # the state directory, which is his
-    dlr_load dlr_slot_is_read dlr_held_read dlr_held_read_done dlr_file_load # no form of their own
+    dlr_fate_read dlr_fork_server_recv dlr_identity_load dlr_parity_order_read        # his own processes on this node
+    dlr_data_load dlr_parity_sets_read_sources
+    dlr_batch_view_load dlr_procid_parse dlr_sup_disk_load dlr_sup_file_load dlr_bad_versions_load # the state directory, which is his
+    dlr_load dlr_slot_is_read dlr_slot_table_read dlr_slot_table_read_done dlr_file_load # no form of their own
     dlr_read_all dlr_read_at dlr_server_recv dlr_client_recv dlr_frame_recv dlr_tls_read
     dlr_cli_named_load # names of files; what is in them: dlr_slot_check_meta()
 )

@@ -70,12 +70,12 @@ complete_words() {
 
 @test "help settings prints those of the job that are no options of their own" {
     run -0 "$dlrover" help settings
-    grep -E '^(KEY|heartbeat|net|mass-silence) ' <<<"$output" | sed -E 's/ +/ /g' >"$BATS_TEST_TMPDIR/some"
+    grep -E '^(KEY|heartbeat|net|partition-grace) ' <<<"$output" | sed -E 's/ +/ /g' >"$BATS_TEST_TMPDIR/some"
     diff "$BATS_TEST_TMPDIR/some" - <<'END'
 KEY DEFAULT VALUE MEANING
 heartbeat 200ms:5 TIME[:MISSED] time between beats, and how many missed ones make a node dead
 net - DEV[,DEV] network devices for copies, such as mlx5_0:1 or eth1; the fastest when empty
-mass-silence 10s TIME when more nodes than spares, or half of all, fall silent: wait this much longer
+partition-grace 10s TIME when more nodes than spares, or half of all, fall silent: wait this much longer
 END
     run ! grep -E '^(enable|spares|max-restarts|state-dir) ' <<<"$output"
 }
@@ -210,7 +210,7 @@ job_options() { sed -nE 's/^ *\{"([a-z-]+)", DLR_OPT_[A-Z]*, FIELD\([a-z_]*\), "
             { echo "spank_dlrover(8) does not say $name: Default: $default."; bad=1; }
         row=$(grep -E "^$option(\[?=)" <<<"$readme" || :)
         case $name:$row in
-        *: | net-class:*"the network's") ;; # not there, or 0 in words
+        *: | net-traffic-class:*"the network's") ;; # not there, or 0 in words
         *" | $default") ;;
         *) echo "README.md says '$row', the default is $default"; bad=1 ;;
         esac

@@ -105,7 +105,7 @@ freeze_thaw_cut_heal() {
     ctl scontrol resume "$job"
     await "$job" resumed
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead" or .event=="lapsed")')" ]
+    [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead" or .event=="lease_expired")')" ]
     [ "$(events "$job" 'select(.event=="resumed").held_ms > 2000')" = true ]
     "$STAMPS" check "$(stamps "$job")"
 }
@@ -130,7 +130,7 @@ srun /usr/bin/python3 stamps.py run "stamps.$SLURM_JOB_ID" 400 lib
 SH
     job=$(submit -N3 jumps.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead" or .event=="lapsed")')" ]
+    [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead" or .event=="lease_expired")')" ]
     [ "$(events "$job" 'select(.event=="progress").commits' | tail -n 1)" -ge 5 ]
     # it was the supervisor's time, too
     [ "$(events "$job" .time | cut -c 2-14 | sort -u | wc -l)" -ge 2 ]
@@ -144,14 +144,14 @@ SH
     on n1 pkill -CONT -f dlrover-supervisor
     await "$job" "e['event']=='restored' and e['round']==1"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    [ -n "$(events "$job" 'select(.event=="lapsed")')" ]
+    [ -n "$(events "$job" 'select(.event=="lease_expired")')" ]
     [ "$(events "$job" 'select(.event=="round_end")|[.cause,.restarts]')" = '["control",0]' ]
     [ -z "$(events "$job" 'select(.event=="node_dead")')" ]
     "$STAMPS" check "$(stamps "$job")"
 }
 
 @test "half of the nodes silent at once, for a while: they are waited for, not replaced" {
-    job=$(submit -N4 --dlrover-set=mass-silence=60s stamps.sh 300 lib)
+    job=$(submit -N4 --dlrover-set=partition-grace=60s stamps.sh 300 lib)
     await "$job" "e['event']=='progress' and e['commits']>=1"
     "$VC" freeze n3
     "$VC" freeze n4

@@ -238,17 +238,17 @@ ended() { as alice grep -q '^fds ' "$1" 2>/dev/null; }
 srun --dlrover-set=end-timeout=9s,launch-timeout=9s,heartbeat=400ms prog
 END
     as alice rm -f out
-    run -0 as alice sbatch --export=NONE -o out --dlrover-set=pace=auto --dlrover-set data-threads=7 sets.sh
+    run -0 as alice sbatch --export=NONE -o out --dlrover-set=pace=auto --dlrover-set stream-threads=7 sets.sh
     [[ $output == *"dlrover: no spare node: "* ]]
     becomes_true ended out
-    run -0 as alice sed -nE 's/^word <--(heartbeat|checks|pace|net|data-threads|end-timeout|launch-timeout|persist-keep)=(.*)>$/\1=\2/p' out
-    [ "$(sort <<<"$output" | paste -sd' ')" = "checks=disk data-threads=7 end-timeout=9s heartbeat=400ms:5 launch-timeout=9s net=eth0,eth1 pace=auto persist-keep=2" ]
+    run -0 as alice sed -nE 's/^word <--(heartbeat|checks|pace|net|stream-threads|end-timeout|launch-timeout|persist-count)=(.*)>$/\1=\2/p' out
+    [ "$(sort <<<"$output" | paste -sd' ')" = "checks=disk end-timeout=9s heartbeat=400ms:5 launch-timeout=9s net=eth0,eth1 pace=auto persist-count=2 stream-threads=7" ]
     run -0 as alice salloc -N 2 --dlrover=on --dlrover-spares=0 --dlrover-set=pace=auto,checks=disk \
-        env DLROVER_SET=pace=off,persist-keep=5 srun prog
+        env DLROVER_SET=pace=off,persist-count=5 srun prog
     [[ $output != *"no spare node"* ]]
     grep -Fx 'word <--pace=auto>' <<<"$output"
     grep -Fx 'word <--checks=disk>' <<<"$output"
-    grep -Fx 'word <--persist-keep=5>' <<<"$output"
+    grep -Fx 'word <--persist-count=5>' <<<"$output"
 }
 
 @test "a job submitted from inside another does not inherit its options" {

@@ -159,5 +159,5 @@ SH
     await "$job" "e['event']=='restored' and e['version'][1]>0" >/dev/null
     [ "$(await_job "$job" | cut -d' ' -f2)" = "0:0" ]
     [ "$(output "$job" | grep '^done' | sort -u | wc -l)" -eq 2 ]
-    [ -z "$(events "$job" 'select(.event=="lapsed" or .event=="node_dead")')" ]
+    [ -z "$(events "$job" 'select(.event=="lease_expired" or .event=="node_dead")')" ]
 }

@@ -104,7 +104,7 @@ batch_host_first() {
     slots "$holder" "$rank" flip
     await "$job" "e['event']=='copy_bad' and e['node']=='$holder' and e['rank']==$rank and e['again']"
     await "$job" "e['event']=='copy_remade' and e['node']=='$holder' and e['rank']==$rank"
-    output "$job" | grep "the memory of $holder is not sound: chunk .* in rank $rank's copy of step .*; it is made again"
+    output "$job" | grep "the memory of $holder is not sound: block .* in rank $rank's copy of step .*; it is made again"
     "$VC" kill "$owner" "$other"
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     same_as_undisturbed "$job"

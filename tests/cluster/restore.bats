@@ -168,7 +168,7 @@ PY
 
 @test "four ranks lose two nodes at once and two go on from memory" {
     job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-nodes=2 --dlrover-persist=off \
-        --dlrover-set=mass-silence=1s rows.sh 4000 log.two)
+        --dlrover-set=partition-grace=1s rows.sh 4000 log.two)
     committed_by "$job" 4
     # Neither the batch host nor each other's partners: the two that are left have everything.
     batch=$(ctl squeue -h -j "$job" -o %B)
@@ -187,7 +187,7 @@ PY
 }
 
 @test "a run that went on smaller is whole again after a requeue" {
-    job=$(submit -N3 --dlrover=on --dlrover-name=rows --dlrover-nodes=2 --dlrover-set=mass-silence=1s rows.sh 4000 log.whole)
+    job=$(submit -N3 --dlrover=on --dlrover-name=rows --dlrover-nodes=2 --dlrover-set=partition-grace=1s rows.sh 4000 log.whole)
     committed_by "$job" 3
     batch=$(ctl squeue -h -j "$job" -o %B)
     mapfile -t others < <(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch")
@@ -212,7 +212,7 @@ PY
     touch "$BATS_FILE_TMPDIR/patient"
     patience 300
     job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-nodes=3 --dlrover-persist=off \
-        --dlrover-set=mass-silence=1s rows.sh 4000 log.back)
+        --dlrover-set=partition-grace=1s rows.sh 4000 log.back)
     committed_by "$job" 4
     batch=$(ctl squeue -h -j "$job" -o %B)
     node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | tail -n 1)
@@ -238,7 +238,7 @@ PY
     touch "$BATS_FILE_TMPDIR/patient"
     patience 300
     job=$(submit -N4 --dlrover=on --dlrover-name=rows --dlrover-nodes=3 --dlrover-redundancy=xor:2 \
-        --dlrover-persist=off --dlrover-set=mass-silence=1s rows.sh 4000 log.parity)
+        --dlrover-persist=off --dlrover-set=partition-grace=1s rows.sh 4000 log.parity)
     committed_by "$job" 4
     batch=$(ctl squeue -h -j "$job" -o %B)
     node=$(events "$job" 'select(.event=="plan").places[].node' | tr -d '"' | grep -vx "$batch" | tail -n 1)
@@ -266,7 +266,7 @@ PY
 }
 
 @test "a version marked bad is not restored, and steps computed again count anew" {
-    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist=5 --dlrover-set=persist-keep=20 \
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows --dlrover-persist=5 --dlrover-set=persist-count=20 \
         --export=ALL,BAD=1 rows.sh 90 log.bad)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     bad=$(events "$job" 'select(.event=="marked_bad" and .version[0]==0).version[1]')
@@ -276,7 +276,7 @@ PY
 }
 
 @test "what was marked bad stays so after a requeue" {
-    job=$(submit -N2 --dlrover=on --dlrover-name=rows "$SHORT_SILENCE" --dlrover-persist=5 --dlrover-set=persist-keep=40 \
+    job=$(submit -N2 --dlrover=on --dlrover-name=rows "$SHORT_SILENCE" --dlrover-persist=5 --dlrover-set=persist-count=40 \
         --export=ALL,MARKED=1 rows.sh 2000 log.marked)
     # Bad ones are on the disk, too.
     await "$job" "e['event']=='marked_bad'" >/dev/null

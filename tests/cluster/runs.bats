@@ -71,7 +71,7 @@ SH
     job=$(submit --dlrover-state-dir="/home/alice/elsewhere" named.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     output "$job" | grep -x "second returned 2"
-    output "$job" | grep "^dlrover: an srun with the same words is still running .*--dlrover-name=NAME"
+    output "$job" | grep "^dlrover: an srun with the same arguments is still running .*--dlrover-name=NAME"
     journals=$(ls "$(alice_home)/elsewhere/job-$job"/*/events.jsonl)
     [ "$(echo "$journals" | sed 's,.*job-[0-9]*/\(.*\)/events.jsonl,\1,; s/^[0-9a-f]\{8\}-/HASH-/' |
         sort | paste -sd' ')" = "HASH-0 a a+1 a+2 b" ]
@@ -338,7 +338,7 @@ SH
     [ "$(output "$job" | grep -c '^first returned 0$')" -eq 2 ]
     [ "$(output "$job" | grep -c '^third returned 6$')" -eq 2 ]
     [ "$(output "$job" | grep -c 'this srun ended with code 6 before the job was requeued$')" -eq 1 ]
-    # What a sweep says in its environment makes sruns of the same words runs of their own. Tries of one run
+    # What a sweep says in its environment makes sruns of the same arguments runs of their own. Tries of one run
     # are told one by one.
     [ "$(sort -u "$(alice_home)/seeds" | paste -sd' ')" = "1 2" ]
     [ "$(output "$job" | grep -c 'in another environment: this one is a run of its own and begins anew$')" -eq 1 ]

@@ -84,8 +84,8 @@ commits() { events "$1" 'select(.event=="progress").commits' | tail -n 1; }
             [ "$said" = dropped ]
         done
     done
-    await "$job" "e['event']=='strangers' and e['node']=='n1' and e['count']>0"
-    await "$job" "e['event']=='strangers' and e['node']=='n2' and e['count']>0"
+    await "$job" "e['event']=='auth_failures' and e['node']=='n1' and e['count']>0"
+    await "$job" "e['event']=='auth_failures' and e['node']=='n2' and e['count']>0"
     saved "$job" $(($(commits "$job") + 3))
     finish "$job"
     of_bob finish "$spy"

@@ -207,6 +207,6 @@ SH
     "$VC" kill n5
     await "$job" requeue
     [ "$(events "$job" 'select(.event=="requeue").why')" = \
-        "\"a word of the program is 'n5', a node that is lost: no other can take its place\"" ]
+        "\"an argument of the program is 'n5', a node that is lost: no other can take its place\"" ]
     ctl scancel "$job"
 }

@@ -51,7 +51,7 @@ cancel() { alice scancel "$1" && await_job "$1" >/dev/null; }
 }
 
 @test "paced copies over a named device by UCX: saves go on, status names the device, no byte is wrong" {
-    job=$(start --dlrover-set=pace=auto,net=eth0,transport=ucx --dlrover-set=data-threads=3 -- --steps 100000)
+    job=$(start --dlrover-set=pace=auto,net=eth0,transport=ucx --dlrover-set=stream-threads=3 -- --steps 100000)
     told=$(await "$job" network)
     [ "$(jq -r '"\(.uses) \(.transport)"' <<<"$told")" = "eth0 ucx" ]
     status "$job" | grep -E '^ *network +copies of n[12] go over eth0'

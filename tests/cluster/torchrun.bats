@@ -224,7 +224,7 @@ saved_and_die() { for job; do saved "$job" && touch "$(alice_home)/die.$job"; do
 @test "a shell that forks ranks in another order, or more of them, in the next round: each finds its state" {
     jobs=("$(submit -N4 --dlrover=on forks.sh all)" "$(submit -N2 --dlrover=on forks.sh more)")
     saved_and_die "${jobs[@]}"
-    await "${jobs[0]}" "e['event']=='restored' and e['round']==1 and e['brought']>0"
+    await "${jobs[0]}" "e['event']=='restored' and e['round']==1 and e['fetched']>0"
     for job in "${jobs[@]}"; do
         await "$job" "e['event']=='progress' and e['round']==1 and e['committed'][0]==1"
         touch "$(alice_home)/stop.$job"

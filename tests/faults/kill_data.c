@@ -16,7 +16,7 @@
 
 void kill_data_init(struct kill_data *k, const char *name)
 {
-    assert_int_equal(dlr_self_sibling(name, k->program, sizeof(k->program)), 0);
+    assert_int_equal(dlr_install_path_sibling(name, k->program, sizeof(k->program)), 0);
     dlr_format(k->table, sizeof(k->table), "/dev/shm/dlr-test-kill-%d", (int)getpid());
     kill_points_new(k->table, false);
 }

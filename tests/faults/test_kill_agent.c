@@ -123,7 +123,8 @@ static void a_commit_survives_the_agent(void **state)
 
 static int set_up(void **state)
 {
-    assert_int_equal(dlr_self_sibling("stepped-agent", program, sizeof(program)), 0);
+    assert_int_equal(
+        dlr_install_path_sibling("stepped-agent", program, sizeof(program)), 0);
     dlr_format(table, sizeof(table), "/dev/shm/dlr-test-kill-%d", (int)getpid());
     kill_points_new(table, true);
     setenv(KILL_TABLE_ENV, table, 1);

@@ -27,7 +27,7 @@
 #include "tests/support/played_agent.h"
 
 #define RANKS 2      /* of the program alone */
-#define WORDS 137500 /* of a rank: two chunks */
+#define WORDS 137500 /* of a rank: two blocks */
 #define BYTES (WORDS * sizeof(uint64_t))
 #define FIRST 10 /* the step of the first version */
 

@@ -15,7 +15,7 @@
 
 #define RANK 3
 #define ROUND 5
-#define DATA (UINT64_C(5) << 19) /* three chunks, the last half as long */
+#define DATA (UINT64_C(5) << 19) /* three blocks, the last half as long */
 
 struct link {
     struct rig_data from, to;

@@ -175,25 +175,25 @@ static bool save(enum fault fault, struct node *victim)
     uint64_t step = (world.has ? world.newest.step : 0) + 2;
     int64_t limit = dlr_now_ns() + WAIT_MS * INT64_C(1000000);
     int64_t at = dlr_now_ns() + (int64_t)random_below(DELAY_US) * 1000;
-    bool committed = false, struck = fault == NOTHING;
+    bool committed = false, rejected = fault == NOTHING;
 
     order(step);
-    while (!over() && !(committed && struck)) {
+    while (!over() && !(committed && rejected)) {
         int64_t now = dlr_now_ns();
 
         assert_true(now < limit);
-        if (!struck && now >= at) {
+        if (!rejected && now >= at) {
             node_strike(fault, victim);
-            struck = true;
+            rejected = true;
         }
         if (!committed && copied()) {
             commit(step);
             committed = true;
         }
-        if (!(committed && struck))
-            nodes_pump(struck ? limit : at);
+        if (!(committed && rejected))
+            nodes_pump(rejected ? limit : at);
     }
-    if (!struck)
+    if (!rejected)
         node_strike(fault, victim);
     return committed;
 }

@@ -23,7 +23,7 @@
 #define FILE_NAME "node.safetensors"
 
 static const int32_t rank_of[N] = {3, 5};
-static const uint64_t bytes_of[N] = {(1 << 20) + 777, 5000}; /* two chunks and one */
+static const uint64_t bytes_of[N] = {(1 << 20) + 777, 5000}; /* two blocks and one */
 
 struct disk {
     struct kill_data kill;

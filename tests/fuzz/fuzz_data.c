@@ -5,7 +5,7 @@
  * changed and sums put right; they come sealed, or are proved by tags, or are not. Whatever comes, a slot that counts
  * as whole is whole, no transfer is left once its round is over, nothing is fetched beyond its place, and nothing that
  * is neither sealed nor proved opens a transfer.
- * Reaches dlr_wire_read_begin(), dlr_wire_read_chunk().
+ * Reaches dlr_wire_read_begin(), dlr_wire_read_block().
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -19,9 +19,9 @@
 
 #define RANK 1
 #define ROUND 3
-#define DATA (DLR_SLOT_CHUNK + UINT64_C(4096)) /* two chunks */
+#define DATA (DLR_SLOT_BLOCK + UINT64_C(4096)) /* two blocks */
 #define ADDRESS 8
-#define TAKES 64 /* at once, more than chunks */
+#define TAKES 64 /* at once, more than blocks */
 
 struct dlr_net_peer {
     unsigned users;
@@ -86,7 +86,7 @@ int dlr_net_take(struct dlr_net_in *in, void *buf, dlr_net_done_fn done, void *a
 {
     const struct dlr_recv *r = d.recvs;
 
-    while (r && r->id != ((const struct dlr_wire_chunk *)in->head)->id)
+    while (r && r->id != ((const struct dlr_wire_block *)in->head)->id)
         r = r->next;
     FUZZ_CHECK(r && r->mac.on != in->sealed);
     if (ntakes == TAKES)
@@ -122,13 +122,13 @@ void dlr_work_add(struct dlr_work *work, struct dlr_job *job)
     job->done(job);
 }
 
-void dlr_data_say(struct dlr_data *data, const struct dlr_local_msg *msg,
-                  const int *fds, unsigned nfds)
+void dlr_stream_send_agent(struct dlr_data *data, const struct dlr_local_msg *msg,
+                           const int *fds, unsigned nfds)
 {
     struct dlr_version v = {(uint32_t)msg->arg[0], msg->step};
 
     FUZZ_CHECK(msg->type == DLR_LOCAL_D_COPIED);
-    FUZZ_CHECK(dlr_held_version(&data->held, msg->rank, v));
+    FUZZ_CHECK(dlr_slot_table_version(&data->held, msg->rank, v));
 }
 
 void dlr_data_done(struct dlr_data *data, int32_t rank, struct dlr_version v,
@@ -188,19 +188,19 @@ static void begin(const uint8_t *edits, size_t n, bool ours)
     free(exact);
 }
 
-/* A chunk of the snapshot, damaged or not; the transfer is the one last answered. */
-static void chunk(const uint8_t *args, size_t n, bool ours)
+/* A block of the snapshot, damaged or not; the transfer is the one last answered. */
+static void block(const uint8_t *args, size_t n, bool ours)
 {
-    struct dlr_wire_chunk head = {
+    struct dlr_wire_block head = {
         .magic = DLR_WIRE_MAGIC, .version = DLR_WIRE_VERSION, .id = answered};
     struct dlr_net_in in = {
         .offered = true, .head = &head, .head_bytes = sizeof(head), .sealed = sealed};
-    static unsigned char bytes[DLR_SLOT_CHUNK + 128];
+    static unsigned char bytes[DLR_SLOT_BLOCK + 128];
     uint32_t crc;
     void *data;
 
     head.index = n > 0 ? args[0] : 0;
-    if (dlr_slot_chunk(source, head.index & 1, &data, &in.bytes, &crc) < 0)
+    if (dlr_slot_block(source, head.index & 1, &data, &in.bytes, &crc) < 0)
         return;
     memcpy(bytes, data, in.bytes);
     if (n > 2)
@@ -210,13 +210,13 @@ static void chunk(const uint8_t *args, size_t n, bool ours)
     if (n > 4)
         head.id += args[4];
     if (proved)
-        FUZZ_CHECK(dlr_mac_sign_chunk(&mac, &head, bytes, in.bytes) == 0);
+        FUZZ_CHECK(dlr_mac_sign_block(&mac, &head, bytes, in.bytes) == 0);
     in.desc = bytes;
     if (!ours) {
         in.head = args;
         in.head_bytes = n;
     }
-    dlr_data_dispatch(&d, DLR_WIRE_CHUNK, &in);
+    dlr_data_dispatch(&d, DLR_WIRE_BLOCK, &in);
 }
 
 static void other(const uint8_t *args, size_t n, unsigned kind)
@@ -248,7 +248,7 @@ static void happen(unsigned what, const uint8_t *args, size_t n)
         break;
     case 2:
     case 3:
-        chunk(args, n, what % 12 == 3);
+        block(args, n, what % 12 == 3);
         break;
     case 4:
         other(args, n, what / 12);
@@ -263,15 +263,15 @@ static void happen(unsigned what, const uint8_t *args, size_t n)
         dlr_data_recv_down(&d, &peer, -ECONNRESET);
         break;
     case 8:
-        dlr_held_commit(&d.held, v, NULL);
-        dlr_held_freed(&d.held);
+        dlr_slot_table_commit(&d.held, v, NULL);
+        dlr_slot_table_freed(&d.held);
         break;
     case 9:
-        dlr_held_abort(&d.held, v);
-        dlr_held_freed(&d.held);
+        dlr_slot_table_abort(&d.held, v);
+        dlr_slot_table_freed(&d.held);
         break;
     case 10:
-        dlr_held_drop(&d.held, arg & 1 ? &v : NULL);
+        dlr_slot_table_drop(&d.held, arg & 1 ? &v : NULL);
         break;
     default:
         dlr_data_recv_tick(&d, dlr_now_ms() + (int64_t)arg * 1000);
@@ -291,9 +291,9 @@ static void make_source(void)
     FUZZ_CHECK(dlr_slot_anonymous(dlr_slot_plan_bytes(plan), &source, NULL) == 0);
     FUZZ_CHECK(dlr_slot_begin(source, plan, (struct dlr_version){ROUND, 7}, NULL) == 0);
     memset(dlr_slot_data(source, plan, 0), 0x5a, DATA);
-    for (uint32_t i = 0; i < dlr_slot_plan_chunks(plan); i++) {
-        uint64_t from = (uint64_t)i * DLR_SLOT_CHUNK;
-        size_t bytes = DATA - from < DLR_SLOT_CHUNK ? DATA - from : DLR_SLOT_CHUNK;
+    for (uint32_t i = 0; i < dlr_slot_plan_blocks(plan); i++) {
+        uint64_t from = (uint64_t)i * DLR_SLOT_BLOCK;
+        size_t bytes = DATA - from < DLR_SLOT_BLOCK ? DATA - from : DLR_SLOT_BLOCK;
 
         dlr_slot_set_crc(source, plan, i,
                          dlr_crc32c(0, dlr_slot_data(source, plan, from), bytes));
@@ -314,13 +314,13 @@ static void setup(void)
 
     if (!source)
         make_source();
-    for (uint32_t k = 0; k < 2 && !dlr_held_find(&d.held, RANK, k); k++) {
+    for (uint32_t k = 0; k < 2 && !dlr_slot_table_find(&d.held, RANK, k); k++) {
         FUZZ_CHECK(dlr_slot_anonymous(dlr_slot_bytes(source), &slot, NULL) == 0);
-        FUZZ_CHECK(dlr_held_add(&d.held, RANK, k, slot) == 0);
+        FUZZ_CHECK(dlr_slot_table_add(&d.held, RANK, k, slot) == 0);
     }
-    for (struct dlr_held *held = d.held.first; held; held = held->next)
+    for (struct dlr_slot_table_slot *held = d.held.first; held; held = held->next)
         dlr_slot_set_state(held->slot, DLR_SLOT_FREE);
-    d.held = (struct dlr_holdings){.first = d.held.first, .on_free = on_free};
+    d.held = (struct dlr_slot_table){.first = d.held.first, .on_free = on_free};
     d.conf = (struct dlr_data_conf){.transfer_timeout_ms = 60000,
                                     .answer_timeout_ms = 60000};
     d.configured = true;
@@ -339,7 +339,7 @@ static void check_end(void)
     new_round(UINT32_MAX);
     finish_takes(-ECANCELED);
     FUZZ_CHECK(!d.recvs && !d.nrecvs && peer.users == 0);
-    for (struct dlr_held *held = d.held.first; held; held = held->next) {
+    for (struct dlr_slot_table_slot *held = d.held.first; held; held = held->next) {
         enum dlr_slot_state state = dlr_slot_state(held->slot);
 
         FUZZ_CHECK(!held->writing && !held->readers && state != DLR_SLOT_OPEN);

@@ -41,11 +41,11 @@ static void show(struct dlr_cli_state *state)
 static void take(struct dlr_cli_state *state, const char *line, size_t size)
 {
     json_t *event = dlr_cli_event_parse(line, size);
-    char words[DLR_CLI_WORDS];
+    char words[DLR_JOURNAL_EVENT_TEXT];
 
     dlr_cli_state_line(state, line, size);
     if (event) {
-        dlr_cli_words(event, words, sizeof(words));
+        dlr_journal_event_text(event, words, sizeof(words));
         check_plain(words, false);
     }
     json_decref(event);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/slot,common/local,common/config */
 /* A meta block as it comes from another node. Bit 0 of the first byte: its sums are put right
- * first. What was accepted lies within the slot, every region and every chunk of it.
+ * first. What was accepted lies within the slot, every region and every block of it.
  */
 #include "tests/fuzz/snapshot.h"
 
@@ -30,7 +30,7 @@ static void check_regions(const void *meta, size_t bytes,
     FUZZ_CHECK(rc == 0 && n == info->nregions);
 }
 
-static void check_chunks(struct dlr_slot *slot, const struct dlr_slot_info *info)
+static void check_blocks(struct dlr_slot *slot, const struct dlr_slot_info *info)
 {
     const char *end = (const char *)dlr_slot_base(slot) + SLOT_BYTES;
     struct dlr_err err;
@@ -38,11 +38,11 @@ static void check_chunks(struct dlr_slot *slot, const struct dlr_slot_info *info
     uint32_t crc;
     void *data;
 
-    for (uint32_t i = 0; i < info->nchunks; i++) {
-        FUZZ_CHECK(dlr_slot_chunk(slot, i, &data, &bytes, &crc) == 0);
+    for (uint32_t i = 0; i < info->nblocks; i++) {
+        FUZZ_CHECK(dlr_slot_block(slot, i, &data, &bytes, &crc) == 0);
         FUZZ_CHECK(bytes > 0 && (char *)data + bytes <= end);
     }
-    FUZZ_CHECK(dlr_slot_chunk(slot, info->nchunks, &data, &bytes, &crc) < 0);
+    FUZZ_CHECK(dlr_slot_block(slot, info->nblocks, &data, &bytes, &crc) < 0);
     dlr_slot_verify(slot, &err);
 }
 
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (dlr_slot_check_meta(meta, size - 1, SLOT_BYTES, &info, &err) == 0) {
         check_regions(meta, size - 1, &info);
         FUZZ_CHECK(dlr_slot_put_meta(slot, meta, size - 1, &err) == 0);
-        check_chunks(slot, &info);
+        check_blocks(slot, &info);
     }
     free(meta);
     return 0;

@@ -13,32 +13,32 @@
     {                                                                                  \
     }
 
-HANDS(dlr_agent_grace_retell, struct dlr_agent_succession *su)
+HANDS(dlr_agent_grace_resend, struct dlr_agent_succession *su)
 HANDS(dlr_agent_keeper_watch, struct dlr_agent_succession *su, const char *text)
 HANDS(dlr_agent_succession_given, struct dlr_agent_succession *su, bool given)
 HANDS(dlr_agent_report, struct dlr_agent_reports *all,
       const struct dlr_agent_origin *from)
-HANDS(dlr_agent_tasks_retell, struct dlr_agent_tasks *tasks)
-HANDS(dlr_agent_ranks_retell, struct dlr_agent_snapshots *s)
+HANDS(dlr_agent_tasks_resend, struct dlr_agent_tasks *tasks)
+HANDS(dlr_agent_ranks_resend, struct dlr_agent_snapshots *s)
 HANDS(dlr_agent_ranks_go, struct dlr_agent_snapshots *s)
-HANDS(dlr_agent_claims_retell, struct dlr_agent_tasks *tasks)
+HANDS(dlr_agent_claims_resend, struct dlr_agent_tasks *tasks)
 HANDS(dlr_agent_tasks_kill, struct dlr_agent_tasks *tasks, uint32_t round,
       bool spare_srun)
 HANDS(dlr_agent_save_at, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_commit, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_abort, struct dlr_agent_snapshots *s, uint64_t step)
-HANDS(dlr_agent_save_keep, struct dlr_agent_snapshots *s, const json_t *version)
+HANDS(dlr_agent_save_vetted, struct dlr_agent_snapshots *s, const json_t *version)
 
 uint64_t dlr_agent_save_ordered(const struct dlr_agent_snapshots *s)
 {
     return 0;
 }
 
-void dlr_agent_save_told(const struct dlr_agent_snapshots *s, json_t *msg)
+void dlr_agent_save_round_state(const struct dlr_agent_snapshots *s, json_t *msg)
 {
 }
 
-int64_t dlr_agent_tasks_doomed(const struct dlr_agent_tasks *tasks)
+int64_t dlr_agent_tasks_kill_up_to_round(const struct dlr_agent_tasks *tasks)
 {
     return -1;
 }
@@ -72,19 +72,19 @@ void dlr_agent_lease_welcome(struct dlr_agent_lease *l, int64_t dead_ms)
 
 void dlr_agent_lease_take(struct dlr_agent_lease *l, const void *data, size_t size)
 {
-    struct dlr_beat beat;
+    struct dlr_heartbeat beat;
 
-    dlr_beat_unpack(data, size, &beat);
+    dlr_heartbeat_unpack(data, size, &beat);
 }
 
-HANDS(dlr_agent_bring_end, struct dlr_agent_snapshots *s, const char *why)
+HANDS(dlr_agent_fetch_end, struct dlr_agent_snapshots *s, const char *why)
 
-int dlr_agent_brought(struct dlr_agent_snapshots *s, const json_t *msg)
+int dlr_agent_fetched(struct dlr_agent_snapshots *s, const json_t *msg)
 {
     return 0;
 }
 
-void dlr_agent_bring_reserve(struct dlr_agent_snapshots *s, int32_t rank,
+void dlr_agent_fetch_reserve(struct dlr_agent_snapshots *s, int32_t rank,
                              uint64_t bytes, bool make)
 {
     FUZZ_CHECK(rank >= 0 && bytes > 0 && bytes <= INT64_MAX);
@@ -109,7 +109,7 @@ static json_t *no_ranks(void *arg)
 }
 
 /* No process is started: what it would be told goes nowhere. */
-static const struct dlr_agent_data_ops data_ops = {.own = no_ranks, .bring = no_ranks};
+static const struct dlr_agent_data_ops data_ops = {.own = no_ranks, .fetch = no_ranks};
 
 static void enter(struct dlr_agent *a, struct dlr_agent_round *round)
 {

@@ -30,7 +30,7 @@
 
 #define NODES 4
 #define PLAN                                                                           \
-    "{\"v\":1,\"world\":4,\"restore\":null,\"spares\":[],\"out\":[],\"verdicts\":[],"  \
+    "{\"v\":2,\"world\":4,\"restore\":null,\"spares\":[],\"out\":[],\"verdicts\":[],"  \
     "\"sources\":[],\"notes\":[],\"places\":["                                         \
     "{\"node\":\"n1\",\"topo\":\"s0.n1\",\"cpus\":2,\"first\":0,\"tasks\":2,"          \
     "\"partner\":1,\"moved\":false},"                                                  \
@@ -45,7 +45,7 @@ int64_t dlr_sup_now(void)
 {
     return now_ms;
 }
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
@@ -160,7 +160,7 @@ static void start(struct dlr_sup *s)
     struct dlr_err err;
 
     now_ms = 1000;
-    dlr_jobconf_init(&s->conf);
+    dlr_job_config_init(&s->conf);
     s->state_fd = -1;
     s->id.gen = 1;
     memcpy(s->info.job_dir, "/nonexistent", 13);

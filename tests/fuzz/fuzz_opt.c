@@ -13,15 +13,16 @@ static void ignore(const struct dlr_err *err)
     FUZZ_CHECK(memchr(err->text, '\0', sizeof(err->text)));
 }
 
-static void check_round_trip(const struct dlr_opt *opt, const struct dlr_jobconf *conf)
+static void check_round_trip(const struct dlr_opt *opt,
+                             const struct dlr_job_config *conf)
 {
     char text[DLR_OPT_TEXT + 1], again[DLR_OPT_TEXT + 1];
-    struct dlr_jobconf copy = *conf;
+    struct dlr_job_config copy = *conf;
 
     FUZZ_CHECK(dlr_opt_show(opt, conf, text, sizeof(text)) == 0);
     for (const char *c = text; *c; c++)
         FUZZ_CHECK((unsigned char)*c >= ' ' && *c != 0x7f);
-    FUZZ_CHECK(dlr_opt_set(dlr_jobconf_opts, opt->name, text, &copy, NULL) == 0);
+    FUZZ_CHECK(dlr_opt_set(dlr_job_config_opts, opt->name, text, &copy, NULL) == 0);
     FUZZ_CHECK(dlr_opt_show(opt, &copy, again, sizeof(again)) == 0);
     FUZZ_CHECK(strcmp(text, again) == 0);
 }
@@ -29,16 +30,16 @@ static void check_round_trip(const struct dlr_opt *opt, const struct dlr_jobconf
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct dlr_spank_conf site; /* large */
-    static struct dlr_jobconf conf;
+    static struct dlr_job_config conf;
     char *all = fuzz_text(data, size), *rest = all, *line;
 
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     dlr_options_init(&site);
     while ((line = fuzz_line(&rest))) {
         const char *equals = strchr(line, '=');
         struct dlr_err err = {0};
 
-        if (dlr_opt_set_word(dlr_jobconf_opts, line, &conf, &err) < 0)
+        if (dlr_opt_set_word(dlr_job_config_opts, line, &conf, &err) < 0)
             ignore(&err);
         for (size_t row = 0; equals && row < DLR_OPTIONS_SET; row++)
             if (dlr_options_set(&site, row, equals + 1, &err) < 0)
@@ -47,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             ignore(&err);
         dlr_options_site(&site, 1, (char *[]){line}, ignore);
     }
-    for (const struct dlr_opt *opt = dlr_jobconf_opts; opt->name; opt++) {
+    for (const struct dlr_opt *opt = dlr_job_config_opts; opt->name; opt++) {
         check_round_trip(opt, &conf);
         check_round_trip(opt, &site.job);
     }

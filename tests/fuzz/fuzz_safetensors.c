@@ -79,7 +79,7 @@ static int read_back(int file, const void *meta, size_t bytes)
     const void *got;
     size_t n;
 
-    if (dlr_saved_map(file, -1, &slot, &err) < 0) {
+    if (dlr_slot_file_map(file, -1, &slot, &err) < 0) {
         FUZZ_CHECK(err.text[0]);
         return -1;
     }

@@ -6,13 +6,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *text = fuzz_text(data, size), again[DLR_ALONE_START_MAX];
-    struct dlr_alone_start start;
+    char *text = fuzz_text(data, size), again[DLR_STANDALONE_START_MAX];
+    struct dlr_standalone_start start;
 
-    if (dlr_alone_start_parse(text, &start) == 0) {
-        dlr_alone_start_text(&start, again);
+    if (dlr_standalone_start_parse(text, &start) == 0) {
+        dlr_standalone_start_text(&start, again);
         FUZZ_CHECK(strcmp(text, again) == 0);
-        FUZZ_CHECK(!dlr_alone_start_differs(&start, &start));
+        FUZZ_CHECK(!dlr_standalone_start_differs(&start, &start));
     }
     free(text);
     return 0;

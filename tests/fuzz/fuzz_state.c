@@ -47,7 +47,7 @@ int64_t dlr_sup_now(void)
 {
     return 1000;
 }
-void dlr_sup_say(struct dlr_sup_io *to, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *to, const char *fmt, ...)
 {
     char text[1024];
     va_list ap;
@@ -106,7 +106,7 @@ static void start(struct dlr_sup *s)
     struct dlr_err err;
 
     memset(s, 0, sizeof(*s));
-    dlr_jobconf_init(&s->conf);
+    dlr_job_config_init(&s->conf);
     s->state_fd = memory_fd;
     s->info.incarnation = 1;
     memcpy(s->info.job_dir, job_dir, sizeof(job_dir));
@@ -126,7 +126,7 @@ static void stop(struct dlr_sup *s)
 static void check_same(const struct dlr_sup *a, const struct dlr_sup *b)
 {
     struct dlr_version v = {0}, w = {0};
-    const struct dlr_plan_struck *marks;
+    const struct dlr_plan_rejected *marks;
     unsigned n, m;
 
     FUZZ_CHECK(a->step->nplaces == b->step->nplaces &&
@@ -190,13 +190,13 @@ static void as_kept(struct dlr_sup *s, const uint8_t *data, size_t size)
 
     FUZZ_CHECK(pwrite(memory_fd, head, sizeof(head), HEAD_AT) == sizeof(head));
     FUZZ_CHECK(pwrite(memory_fd, data, size, TEXT_AT) == (ssize_t)size);
-    if (dlr_keepstate_load(memory_fd, &state, &err) < 0 ||
+    if (dlr_takeover_state_load(memory_fd, &state, &err) < 0 ||
         take_over(s, state, &err) < 0) {
         FUZZ_CHECK(err.text[0]);
         json_decref(state);
         return;
     }
-    FUZZ_CHECK(s->generation >= 1 && s->copies->bare_ms >= 0);
+    FUZZ_CHECK(s->generation >= 1 && s->copies->degraded_since_ms >= 0);
     check_again(s);
     dlr_sup_step_resume(s->planning, 2, 4);
     if (dlr_sup_load_round(s->rounds, json_object_get(state, "running")) == 0) {

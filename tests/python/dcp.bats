@@ -165,7 +165,7 @@ END
     run "$cli" ckpt export --to=dcp --step=3 --output="$out/bad" "$DLROVER_CKPT_DIR"
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ $output == *"r1-3.safetensors' is corrupt in chunk 0 of "* ]]
+    [[ $output == *"r1-3.safetensors' is corrupt in block 0 of "* ]]
     [ ! -e "$out/bad" ]
     [ ! -e "$out/ran" ]
     # nor does a name steer the terminal

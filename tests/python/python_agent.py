@@ -9,7 +9,7 @@ import struct
 import threading
 
 HEAD = struct.Struct("<IHHIiQ4QII")  # magic, version, type, round, rank, step, arg[4], bytes of text, 0
-MAGIC, VERSION = 0x4c524c44, 1
+MAGIC, VERSION = 0x4c524c44, 2
 HELLO, RESTORED, PEEK, WELCOME, GO, PEEKED = 16, 20, 22, 32, 34, 35
 ROUND = 4
 

@@ -619,7 +619,7 @@ def fresh():
         ck.restore()
         raise SystemExit("taken")
     except dlrover.Error as error:
-        assert "is corrupt in chunk" in str(error), error
+        assert "is corrupt in block" in str(error), error
     os.environ["DLROVER_CKPT_FRESH"] = "on"
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")

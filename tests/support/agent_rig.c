@@ -50,7 +50,7 @@ static void agent_path(char *buf, size_t size)
         dlr_format(buf, size, "%s", other_program);
         return;
     }
-    assert_int_equal(dlr_self_sibling("..", here, sizeof(here)), 0);
+    assert_int_equal(dlr_install_path_sibling("..", here, sizeof(here)), 0);
     dlr_format(buf, size, "%s/dlrover-agent", here);
 }
 
@@ -62,7 +62,7 @@ static void exec_agent(struct rig *r, const char *cred, const char *more)
     unsigned n = 0, kept = r->kept;
 
     agent_path(path, sizeof(path));
-    dlr_self_sibling(program_invocation_short_name, self, sizeof(self));
+    dlr_install_path_sibling(program_invocation_short_name, self, sizeof(self));
     dlr_format(words[n++], 4200, "--control=127.0.0.1:%u", dlr_server_port(r->server));
     dlr_format(words[n++], 4200, "--job=%s", run.job);
     dlr_format(words[n++], 4200, "--run=%s", run.run);
@@ -223,20 +223,21 @@ void dlr_rig_abandon(struct rig *r)
 
 static void take_beat(struct rig *r, const struct dlr_packet *p)
 {
-    unsigned char buf[DLR_BEAT_BYTES];
-    struct dlr_beat lease;
+    unsigned char buf[DLR_HEARTBEAT_BYTES];
+    struct dlr_heartbeat lease;
 
-    assert_int_equal(dlr_beat_unpack(p->data, p->size, &r->beat), 0);
-    assert_int_equal(r->beat.kind, DLR_BEAT);
+    assert_int_equal(dlr_heartbeat_unpack(p->data, p->size, &r->beat), 0);
+    assert_int_equal(r->beat.kind, DLR_HEARTBEAT);
     if (!r->leasing)
         return;
-    lease = (struct dlr_beat){.kind = DLR_LEASE,
-                              .gen = r->beat.gen,
-                              .seq = r->beat.seq,
-                              .sent_ns = r->beat.sent_ns,
-                              .round = r->beat.round,
-                              .lease_ms = r->holding ? DLR_LEASE_HELD : r->dead_ms};
-    dlr_beat_pack(&lease, buf);
+    lease =
+        (struct dlr_heartbeat){.kind = DLR_LEASE,
+                               .gen = r->beat.gen,
+                               .seq = r->beat.seq,
+                               .sent_ns = r->beat.sent_ns,
+                               .round = r->beat.round,
+                               .lease_ms = r->holding ? DLR_LEASE_HELD : r->dead_ms};
+    dlr_heartbeat_pack(&lease, buf);
     dlr_server_send(r->server, &p->from, buf, sizeof(buf));
 }
 
@@ -260,7 +261,7 @@ static json_t *next(struct rig *r, int64_t deadline_ms)
         if (dlr_server_recv(r->server, &p) <= 0)
             continue;
         r->agent = p.from;
-        if (dlr_beat_is(p.data, p.size))
+        if (dlr_heartbeat_is(p.data, p.size))
             take_beat(r, &p);
         else
             assert_int_equal(dlr_msg_parse(p.data, p.size, &msg, NULL), 0);
@@ -490,7 +491,7 @@ static void take_turns(void)
     char path[PATH_MAX];
     int fd;
 
-    assert_int_equal(dlr_self_sibling(".", path, sizeof(path)), 0);
+    assert_int_equal(dlr_install_path_sibling(".", path, sizeof(path)), 0);
     fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(flock(fd, LOCK_EX), 0);

@@ -22,12 +22,12 @@
 struct rig {
     struct dlr_identity *id;
     struct dlr_server *server;
-    struct dlr_route agent; /* of its last message */
-    bool kept;              /* pid is the parent that starts it again, not itself */
-    bool leasing;           /* beats are answered */
-    bool holding;           /* with a lease without end */
-    unsigned dead_ms;       /* how long a lease is */
-    struct dlr_beat beat;   /* the last one */
+    struct dlr_route agent;    /* of its last message */
+    bool kept;                 /* pid is the parent that starts it again, not itself */
+    bool leasing;              /* beats are answered */
+    bool holding;              /* with a lease without end */
+    unsigned dead_ms;          /* how long a lease is */
+    struct dlr_heartbeat beat; /* the last one */
     pid_t pid;
     int pidfd, status;
     char memory[128], socket[160], log[128], peer_addr[64], peer_key[DLR_KEY_TEXT];

@@ -55,14 +55,14 @@ static char *list_text(const json_t *list)
 
 static void on_config(const struct dlr_local_msg *m)
 {
-    static struct dlr_parts parts;
-    int rc = dlr_parts_take(&parts, m);
+    static struct dlr_split parts;
+    int rc = dlr_split_take(&parts, m);
     DLR_AUTO_JSON json_t *conf = rc > 0 ? json_loads(parts.text, 0, NULL) : NULL;
     DLR_AUTO_FREE char *accept = list_text(json_object_get(conf, "accept"));
 
-    DLR_AUTO_FREE char *bring =
-        json_array_size(json_object_get(conf, "bring"))
-            ? json_dumps(json_object_get(conf, "bring"), JSON_COMPACT)
+    DLR_AUTO_FREE char *fetch =
+        json_array_size(json_object_get(conf, "fetch"))
+            ? json_dumps(json_object_get(conf, "fetch"), JSON_COMPACT)
             : NULL;
 
     if (rc == 0)
@@ -74,7 +74,7 @@ static void on_config(const struct dlr_local_msg *m)
     note("config %u %s %s %s%s%s\n", m->round,
          json_string_value(json_object_get(conf, "key")),
          json_string_value(json_object_get(conf, "token")), accept,
-         bring ? " brings " : "", bring ? bring : "");
+         fetch ? " brings " : "", fetch ? fetch : "");
 }
 
 static void on_reserve(const struct dlr_local_msg *m)
@@ -156,7 +156,7 @@ static void on_transfer(const struct dlr_local_msg *m, const char *what)
         return;
     }
     if (dlr_streq(m->text, "/bad"))
-        say_of(m, DLR_LOCAL_D_BAD, "chunk 2 is corrupt in memory");
+        say_of(m, DLR_LOCAL_D_BAD, "block 2 is corrupt in memory");
     if (dlr_streq(m->text, "/made"))
         say_of(m, DLR_LOCAL_D_COPIED, "");
     end_transfer(m);

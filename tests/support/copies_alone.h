@@ -13,7 +13,7 @@
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 
 static struct dlr_sup_copies *copies;
-static struct dlr_jobconf conf;
+static struct dlr_job_config conf;
 static struct dlr_runinfo info;
 static struct dlr_sup_planning planning; /* step and plan in force */
 static struct dlr_members table;

@@ -30,9 +30,11 @@ static void die(const char *what, const char *why)
 /* The program lies beside the caller, or one folder up from a test. */
 static void find_program(char *path, size_t size)
 {
-    if (dlr_self_sibling("dlrover-data", path, size) == 0 && access(path, X_OK) == 0)
+    if (dlr_install_path_sibling("dlrover-data", path, size) == 0 &&
+        access(path, X_OK) == 0)
         return;
-    if (dlr_self_sibling("../dlrover-data", path, size) < 0 || access(path, X_OK) < 0)
+    if (dlr_install_path_sibling("../dlrover-data", path, size) < 0 ||
+        access(path, X_OK) < 0)
         die("dlrover-data", "not built");
 }
 
@@ -159,26 +161,26 @@ static void say(struct rig_data *p, const struct dlr_local_msg *msg)
 
 /* D_CONFIG, in as many messages as it takes. */
 static void configure(struct rig_data *p, uint32_t round, const char *token,
-                      const char *accept, const char *bring, const char *own,
+                      const char *accept, const char *fetch, const char *own,
                       bool resized)
 {
     struct dlr_local_msg msg;
     DLR_AUTO_FREE char *text = NULL;
     int n = asprintf(&text,
                      "{\"dir\":\"%s\",\"key\":\"" RIG_KEY "\",\"round\":%u,"
-                     "\"token\":\"%s\",\"accept\":%s,\"bring\":%s,\"own\":%s,"
+                     "\"token\":\"%s\",\"accept\":%s,\"fetch\":%s,\"own\":%s,"
                      "\"resized\":%s%s%s%s}",
-                     p->dir, round, token, accept, bring, own,
+                     p->dir, round, token, accept, fetch, own,
                      resized ? "true" : "false", p->alone ? ",\"local\":false" : "",
                      p->hosts ? ",\"hosts\":" : "", p->hosts ? p->hosts : "");
-    uint32_t count = n < 0 ? 0 : dlr_parts_count((size_t)n);
+    uint32_t count = n < 0 ? 0 : dlr_split_count((size_t)n);
 
     if (!count)
         die("D_CONFIG", "no memory");
     for (uint32_t i = 0; i < count; i++) {
         dlr_local_init(&msg, DLR_LOCAL_D_CONFIG);
         msg.round = round;
-        dlr_parts_put(&msg, text, (size_t)n, i, count);
+        dlr_split_put(&msg, text, (size_t)n, i, count);
         say(p, &msg);
     }
 }
@@ -196,15 +198,15 @@ void rig_config_own(struct rig_data *p, uint32_t round, const char *token,
 }
 
 void rig_config_bring(struct rig_data *p, uint32_t round, const char *token,
-                      const char *accept, const char *bring)
+                      const char *accept, const char *fetch)
 {
-    configure(p, round, token, accept, bring, "[]", false);
+    configure(p, round, token, accept, fetch, "[]", false);
 }
 
 void rig_config_resized(struct rig_data *p, uint32_t round, const char *token,
-                        const char *accept, const char *bring)
+                        const char *accept, const char *fetch)
 {
-    configure(p, round, token, accept, bring, "[]", true);
+    configure(p, round, token, accept, fetch, "[]", true);
 }
 
 int rig_reserve_brought(struct rig_data *p, int32_t rank, uint64_t bytes)
@@ -215,7 +217,7 @@ int rig_reserve_brought(struct rig_data *p, int32_t rank, uint64_t bytes)
     msg.rank = rank;
     msg.arg[0] = bytes;
     msg.arg[1] = 1;
-    msg.arg[2] = DLR_STORE_BROUGHT;
+    msg.arg[2] = DLR_STORE_FETCHED;
     say(p, &msg);
     rig_await(p, DLR_LOCAL_D_RESERVED, &msg);
     return (int)msg.arg[1];
@@ -297,9 +299,9 @@ void rig_snapshot(struct dlr_slot *slot, int32_t rank, struct dlr_version v,
     if (dlr_slot_begin(slot, plan, v, NULL) < 0)
         die("begin", "the slot is too small");
     left = dlr_slot_plan_data(plan);
-    for (uint32_t i = 0; i < dlr_slot_plan_chunks(plan); i++, left -= DLR_SLOT_CHUNK) {
-        size_t bytes = left < DLR_SLOT_CHUNK ? left : DLR_SLOT_CHUNK;
-        void *at = dlr_slot_data(slot, plan, (uint64_t)i * DLR_SLOT_CHUNK);
+    for (uint32_t i = 0; i < dlr_slot_plan_blocks(plan); i++, left -= DLR_SLOT_BLOCK) {
+        size_t bytes = left < DLR_SLOT_BLOCK ? left : DLR_SLOT_BLOCK;
+        void *at = dlr_slot_data(slot, plan, (uint64_t)i * DLR_SLOT_BLOCK);
 
         scramble(at, bytes, v.step * 1000003 + (uint64_t)rank * 17 + i);
         dlr_slot_set_crc(slot, plan, i, dlr_crc32c(0, at, bytes));
@@ -390,9 +392,9 @@ bool rig_same(const struct dlr_slot *a, const struct dlr_slot *b)
     dlr_slot_meta(b, &bm, &bn);
     if (an != bn || memcmp(am, bm, an) != 0 || dlr_slot_info(a, &info) < 0)
         return false;
-    for (uint32_t i = 0; i < info.nchunks; i++)
-        if (dlr_slot_chunk(a, i, &ad, &an, &crc) < 0 ||
-            dlr_slot_chunk(b, i, &bd, &bn, &crc) < 0 || an != bn ||
+    for (uint32_t i = 0; i < info.nblocks; i++)
+        if (dlr_slot_block(a, i, &ad, &an, &crc) < 0 ||
+            dlr_slot_block(b, i, &bd, &bn, &crc) < 0 || an != bn ||
             memcmp(ad, bd, an) != 0)
             return false;
     return true;

@@ -65,10 +65,10 @@ void rig_config_own(struct rig_data *p, uint32_t round, const char *token,
                     const char *accept, const char *own);
 /* The same with ranks whose copies are only read there. */
 void rig_config_bring(struct rig_data *p, uint32_t round, const char *token,
-                      const char *accept, const char *bring);
+                      const char *accept, const char *fetch);
 /* The same where another number of ranks has made what the round begins from. */
 void rig_config_resized(struct rig_data *p, uint32_t round, const char *token,
-                        const char *accept, const char *bring);
+                        const char *accept, const char *fetch);
 /* The slot for such a copy. */
 int rig_reserve_brought(struct rig_data *p, int32_t rank, uint64_t bytes);
 /* Two slots for rank; the errno of the answer. Mapped by rig_slot(). */

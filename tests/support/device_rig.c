@@ -31,7 +31,8 @@ int device_load(void **state)
     char path[PATH_MAX];
     void *lib;
 
-    assert_int_equal(dlr_self_sibling("fake/libcuda.so.1", path, sizeof(path)), 0);
+    assert_int_equal(dlr_install_path_sibling("fake/libcuda.so.1", path, sizeof(path)),
+                     0);
     lib = dlopen(path, RTLD_NOW);
     if (!lib)
         fail_msg("%s", dlerror());

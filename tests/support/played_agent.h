@@ -17,7 +17,7 @@
 
 #define PLAYED_KEY "cluster.7.run"
 #define PLAYED_ROUND 4
-#define PLAYED_BYTES 1000000 /* bytes of "weights": with the rest two chunks */
+#define PLAYED_BYTES 1000000 /* bytes of "weights": with the rest two blocks */
 #define PLAYED_WAIT_MS 30000
 
 struct played_agent {

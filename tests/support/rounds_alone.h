@@ -14,7 +14,7 @@
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 
 static struct dlr_sup_rounds *rounds;
-static struct dlr_jobconf conf;
+static struct dlr_job_config conf;
 static struct dlr_sup_nodes *nodes;
 static struct dlr_sup_planning planning; /* step and plan in force */
 static struct dlr_sup_copies *copies;

@@ -87,7 +87,7 @@ unsigned rig_worker_save(struct worker *w, uint64_t step)
         k++;
     assert_true(k < 3);
     slot = w->slots[k];
-    assert_int_equal(dlr_slot_plan_chunks(w->plan), 1);
+    assert_int_equal(dlr_slot_plan_blocks(w->plan), 1);
     assert_int_equal(
         dlr_slot_begin(slot, w->plan, (struct dlr_version){w->round, step}, NULL), 0);
     data = dlr_slot_data(slot, w->plan, 0);

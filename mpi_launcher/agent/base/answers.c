@@ -9,7 +9,7 @@ void dlr_agent_answer(struct dlr_agent_base *base, const struct dlr_agent_origin
                       json_t *msg)
 {
     if (to->from == DLR_AGENT_SUPERVISOR) {
-        dlr_agent_say(base, msg);
+        dlr_agent_send_supervisor(base, msg);
         return;
     }
     if (to->from == DLR_AGENT_PEER && msg)

@@ -9,14 +9,14 @@
 #include "mpi_launcher/agent/base/base.h"
 
 /* rc and why as of dlr_agent_done(). */
-typedef void dlr_agent_told_fn(void *arg, uint64_t id, int rc, const char *why);
+typedef void dlr_agent_reported_fn(void *arg, uint64_t id, int rc, const char *why);
 
 enum dlr_agent_from { DLR_AGENT_SELF, DLR_AGENT_SUPERVISOR, DLR_AGENT_PEER };
 struct dlr_agent_origin {
     enum dlr_agent_from from;
-    struct dlr_route route;  /* of a peer */
-    uint64_t id;             /* the order's number, echoed */
-    dlr_agent_told_fn *told; /* of SELF: told how it ended; NULL: nobody is */
+    struct dlr_route route;      /* of a peer */
+    uint64_t id;                 /* the order's number, echoed */
+    dlr_agent_reported_fn *told; /* of SELF: told how it ended; NULL: nobody is */
     void *arg;
 };
 

@@ -27,8 +27,9 @@ struct dlr_agent_base {
         struct dlr_peer_list list;
     } peers;
     /* Connections that are none of ours: */
-    uint64_t strangers, strangers_told; /* to the node's own socket; of all, told */
-    int64_t strangers_ms;               /* when */
+    uint64_t auth_failures,
+        auth_failures_reported; /* to the node's own socket; of all, told */
+    int64_t auth_failures_ms;   /* when */
 };
 
 /* Ends all timers that are left. */

@@ -52,7 +52,7 @@ static void connect_to(struct dlr_agent_base *base, struct dlr_agent_peer *peer)
     dlr_agent_watch_socket(base, dlr_client_sock(peer->client), on_answer, base);
 }
 
-void dlr_agent_peers_say(struct dlr_agent_base *base, const char *node, json_t *msg)
+void dlr_agent_peers_send(struct dlr_agent_base *base, const char *node, json_t *msg)
 {
     struct dlr_agent_peer *peer = dlr_peer_list_find(&base->peers.list, node);
 
@@ -63,13 +63,13 @@ void dlr_agent_peers_say(struct dlr_agent_base *base, const char *node, json_t *
     json_decref(msg);
 }
 
-void dlr_agent_peers_say_all(struct dlr_agent_base *base, const char *but, json_t *msg)
+void dlr_agent_peers_send_all(struct dlr_agent_base *base, const char *but, json_t *msg)
 {
     const struct dlr_peer_list *list = &base->peers.list;
 
     for (unsigned i = 0; i < list->n; i++)
         if (!dlr_streq(list->all[i].node, but))
-            dlr_agent_peers_say(base, list->all[i].node, json_incref(msg));
+            dlr_agent_peers_send(base, list->all[i].node, json_incref(msg));
     json_decref(msg);
 }
 

@@ -30,7 +30,8 @@ const struct dlr_peer_list *dlr_agent_peer_list(const struct dlr_agent_base *bas
 const char *dlr_agent_peer_of(const struct dlr_agent_base *base, const char *key);
 
 /* Sends msg to the peer, or to all but one node, and releases it. */
-void dlr_agent_peers_say(struct dlr_agent_base *base, const char *node, json_t *msg);
-void dlr_agent_peers_say_all(struct dlr_agent_base *base, const char *but, json_t *msg);
+void dlr_agent_peers_send(struct dlr_agent_base *base, const char *node, json_t *msg);
+void dlr_agent_peers_send_all(struct dlr_agent_base *base, const char *but,
+                              json_t *msg);
 
 #endif

@@ -144,7 +144,7 @@ static int buried(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return 0;
 }
 
-void dlr_agent_bury(struct dlr_agent_base *base, pid_t pid, int pidfd)
+void dlr_agent_kill_and_reap(struct dlr_agent_base *base, pid_t pid, int pidfd)
 {
     int status;
 

@@ -32,6 +32,6 @@ void dlr_agent_timer_end(struct dlr_agent_base *base, int *timer);
 /* Kills a child that is not needed any more and reaps it, now or when it has ended.
  * pidfd is closed.
  */
-void dlr_agent_bury(struct dlr_agent_base *base, pid_t pid, int pidfd);
+void dlr_agent_kill_and_reap(struct dlr_agent_base *base, pid_t pid, int pidfd);
 
 #endif

@@ -155,7 +155,7 @@ static int parse_sums(const json_t *list, const char *me, struct dlr_agent_round
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_array_get(list, i);
         const char *node, *terms;
-        struct dlr_agent_sum *more;
+        struct dlr_agent_parity *more;
         uint64_t rank;
 
         if (dlr_msg_str(item, "node", &node) < 0 ||
@@ -169,7 +169,7 @@ static int parse_sums(const json_t *list, const char *me, struct dlr_agent_round
             return -ENOMEM;
         ret->sums = more;
         more += ret->nsums;
-        *more = (struct dlr_agent_sum){(int32_t)rank, strdup(terms)};
+        *more = (struct dlr_agent_parity){(int32_t)rank, strdup(terms)};
         ret->nsums++;
         if (!more->terms)
             return -ENOMEM;
@@ -220,7 +220,7 @@ static int parse(const struct dlr_agent_round *now, const char *me, const json_t
     memcpy(ret->token, token, TOKEN_DIGITS + 1);
     rc = parse_nodes(json_object_get(msg, "nodes"), ret);
     rc = rc < 0 ? rc : parse_partners(json_object_get(msg, "partners"), me, ret);
-    rc = rc < 0 ? rc : parse_sums(json_object_get(msg, "sums"), me, ret);
+    rc = rc < 0 ? rc : parse_sums(json_object_get(msg, "parity"), me, ret);
     return rc < 0 ? rc : parse_restore(json_object_get(msg, "restore"), ret);
 }
 

@@ -19,7 +19,7 @@ struct dlr_agent_node { /* one of the round */
     unsigned nranks;
 };
 
-struct dlr_agent_sum {
+struct dlr_agent_parity {
     int32_t rank; /* its slot's */
     char *terms;  /* text of D_SUM */
 };
@@ -32,7 +32,7 @@ struct dlr_agent_round {
     unsigned nnodes;
     char partners[DLR_COPIES_MAX][DLR_AGENT_NODE]; /* keep our copies */
     unsigned npartners;
-    struct dlr_agent_sum *sums; /* parity shards that are made here */
+    struct dlr_agent_parity *sums; /* parity shards that are made here */
     unsigned nsums;
     int32_t *accept; /* ranks whose copies may come here */
     unsigned naccept;

@@ -25,7 +25,7 @@ struct dlr_agent_conf {         /* what only the agent is told; see config.c */
 
 struct dlr_agent_self {
     struct dlr_agent_conf conf;
-    struct dlr_jobconf job;
+    struct dlr_job_config job;
     struct dlr_run_id run;
     char node[DLR_AGENT_NODE];
     int dir_fd; /* the memory directory */

@@ -47,14 +47,15 @@ void dlr_agent_supervisor_close(struct dlr_agent_base *base, int linger_ms)
     base->supervisor = dlr_client_free(base->supervisor);
 }
 
-void dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
+void dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg)
 {
     if (msg && base->supervisor)
         dlr_client_send_json(base->supervisor, msg);
     json_decref(msg);
 }
 
-void dlr_agent_say_bytes(struct dlr_agent_base *base, const void *data, size_t size)
+void dlr_agent_send_supervisor_bytes(struct dlr_agent_base *base, const void *data,
+                                     size_t size)
 {
     dlr_client_send(base->supervisor, data, size);
 }

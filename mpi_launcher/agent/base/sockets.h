@@ -24,9 +24,10 @@ void dlr_agent_supervisor_close(struct dlr_agent_base *base, int linger_ms);
 /* Sends msg to the supervisor and releases it. A lost supervisor loses it: all that
  * matters is said again after the next welcome. Not open: it is only released.
  */
-void dlr_agent_say(struct dlr_agent_base *base, json_t *msg);
+void dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg);
 /* The same of bytes that are no text: a beat. */
-void dlr_agent_say_bytes(struct dlr_agent_base *base, const void *data, size_t size);
+void dlr_agent_send_supervisor_bytes(struct dlr_agent_base *base, const void *data,
+                                     size_t size);
 
 /* Binds a port of [first, last]; errors as of dlr_server_new(). */
 int dlr_agent_server_open(struct dlr_agent_base *base, const struct dlr_identity *id,

@@ -58,7 +58,7 @@ static void forget_process(struct dlr_agent_data *d)
     dlr_agent_unwatch(d->base, d->fd);
     close(d->fd);
     d->fd = -1;
-    dlr_agent_bury(d->base, d->pid, d->pidfd);
+    dlr_agent_kill_and_reap(d->base, d->pid, d->pidfd);
     d->pidfd = -1;
     d->address[0] = '\0';
 }
@@ -82,15 +82,15 @@ static void lost(struct dlr_agent_data *d)
     char how[128], why[192];
     int64_t pause_ms;
 
-    dlr_deaths_describe(await_end(d->pidfd), how, sizeof(how));
+    dlr_restart_delay_describe(await_end(d->pidfd), how, sizeof(how));
     dlr_format(why, sizeof(why), "the data process %s", how);
     forget_process(d);
     fail_all(d, why);
-    pause_ms = dlr_deaths_pause_ms(&d->deaths, dlr_now_ms(), &d->rests);
+    pause_ms = dlr_restart_delay_pause_ms(&d->deaths, dlr_now_ms(), &d->rests);
     if (d->rests) {
         dlr_error("%s: %s, %d times in %d min: no snapshots here for %" PRId64 " s",
-                  d->self->node, why, DLR_DEATHS_MAX, DLR_DEATHS_WINDOW_MS / 60000,
-                  pause_ms / 1000);
+                  d->self->node, why, DLR_RESTART_DELAY_MAX,
+                  DLR_RESTART_DELAY_WINDOW_MS / 60000, pause_ms / 1000);
         d->ops->refused(d->arg, why); /* else the next one is asked for them */
     } else if (!dlr_agent_leaves(d->base)) {
         dlr_warn("%s: %s; starting it again", d->self->node, why);
@@ -122,12 +122,12 @@ static void on_reserved(struct dlr_agent_data *d, const struct dlr_local_msg *m)
 static void on_copied(struct dlr_agent_data *d, const struct dlr_local_msg *m)
 {
     d->ops->copied(d->arg, m->rank);
-    dlr_agent_say(d->base,
-                  json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "v",
-                            DLR_MSG_VERSION, "t", "copied", "round",
-                            (json_int_t)d->round->round, "rank", m->rank, "vround",
-                            (json_int_t)m->arg[0], "step", (json_int_t)m->step, "bytes",
-                            (json_int_t)m->arg[1], "ns", (json_int_t)m->arg[2]));
+    dlr_agent_send_supervisor(
+        d->base,
+        json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
+                  "copied", "round", (json_int_t)d->round->round, "rank", m->rank,
+                  "vround", (json_int_t)m->arg[0], "step", (json_int_t)m->step, "bytes",
+                  (json_int_t)m->arg[1], "ns", (json_int_t)m->arg[2]));
 }
 
 static void on_uses(struct dlr_agent_data *d, const struct dlr_local_msg *m)
@@ -144,7 +144,7 @@ static void on_uses(struct dlr_agent_data *d, const struct dlr_local_msg *m)
     json_object_set_new(msg, "v", json_integer(DLR_MSG_VERSION));
     json_object_set_new(msg, "t", json_string("uses"));
     d->ops->uses(d->arg, msg);
-    dlr_agent_say(d->base, msg);
+    dlr_agent_send_supervisor(d->base, msg);
 }
 
 static void dispatch(struct dlr_agent_data *d, const struct dlr_local_msg *m)
@@ -238,11 +238,11 @@ static json_t *accepted(const struct dlr_agent_round *round)
 }
 
 /* A parity shard is made of every version. */
-static void order_shard(struct dlr_agent_data *d, const struct dlr_agent_sum *sum)
+static void order_shard(struct dlr_agent_data *d, const struct dlr_agent_parity *sum)
 {
     struct dlr_local_msg m;
 
-    dlr_local_init(&m, DLR_LOCAL_D_SUM);
+    dlr_local_init(&m, DLR_LOCAL_D_PARITY);
     m.round = d->round->round;
     m.rank = sum->rank;
     m.arg[0] = UINT32_MAX;
@@ -286,15 +286,15 @@ void dlr_agent_data_config(struct dlr_agent_data *d)
     conf = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:b, s:b, s:o*}", "dir",
                      d->self->conf.memory, "key", d->self->conf.key, "round",
                      (json_int_t)round->round, "token", round->token, "accept",
-                     accepted(round), "bring", d->ops->bring(d->arg), "own",
+                     accepted(round), "fetch", d->ops->fetch(d->arg), "own",
                      d->ops->own(d->arg), "resized", round->made_by > 0, "local",
                      d->local, "hosts",
                      d->self->job.transport == DLR_TRANSPORT_UCX
-                         ? dlr_hosts_of(dlr_agent_peer_list(d->base))
+                         ? dlr_host_words_of(dlr_agent_peer_list(d->base))
                          : NULL);
     text = conf ? dlr_msg_text(conf) : NULL;
     bytes = text ? strlen(text) : 0;
-    count = dlr_parts_count(bytes);
+    count = dlr_split_count(bytes);
     if (!text || !count) {
         dlr_error("%s: no memory for the data process's configuration", d->self->node);
         return;
@@ -302,7 +302,7 @@ void dlr_agent_data_config(struct dlr_agent_data *d)
     for (uint32_t i = 0; i < count; i++) {
         dlr_local_init(&m, DLR_LOCAL_D_CONFIG);
         m.round = round->round;
-        dlr_parts_put(&m, text, bytes, i, count);
+        dlr_split_put(&m, text, bytes, i, count);
         dlr_agent_data_send(d, &m);
     }
 }
@@ -366,17 +366,18 @@ int dlr_agent_data_start(struct dlr_agent_data *d, struct dlr_err *err)
 
     if (!d->self->job.checkpoint)
         return 0;
-    snprintf(threads, sizeof(threads), "--threads=%u", d->self->job.data_threads);
+    snprintf(threads, sizeof(threads), "--threads=%u", d->self->job.stream_threads);
     snprintf(net, sizeof(net), "--net=%s",
              d->net.device[0] ? d->net.device : d->self->job.net);
-    snprintf(class, sizeof(class), "--net-class=%u", d->self->job.net_class);
+    snprintf(class, sizeof(class), "--net-traffic-class=%u",
+             d->self->job.net_traffic_class);
     snprintf(limit, sizeof(limit), "--transfer-timeout=%" PRId64 "ms",
              d->self->job.transfer_timeout_ms);
     snprintf(memory, sizeof(memory), "--memory=%s", d->self->conf.memory);
     snprintf(run, sizeof(run), "--run-dir=%s", d->self->conf.run_dir);
     snprintf(from, sizeof(from), "--restore-from=%s",
              d->self->job.restore_from[0] == '/' ? d->self->job.restore_from : "");
-    dlr_opt_show(dlr_opt_find(dlr_jobconf_opts, "transport"), &d->self->job, word,
+    dlr_opt_show(dlr_opt_find(dlr_job_config_opts, "transport"), &d->self->job, word,
                  sizeof(word));
     snprintf(transport, sizeof(transport), "--transport=%s", word);
     snprintf(ports, sizeof(ports), "--ports=%s", d->self->conf.peer_ports);
@@ -411,7 +412,7 @@ static void restart(struct dlr_agent_data *d, const char *why)
 
 void dlr_agent_data_network(struct dlr_agent_data *d, const json_t *msg)
 {
-    if (!json_is_true(json_object_get(msg, "common_net")) || d->net.device[0] ||
+    if (!json_is_true(json_object_get(msg, "fallback_network")) || d->net.device[0] ||
         d->net.chosen || dlr_agent_net_find(&d->net, dlr_agent_peers_addr(d->base)) < 0)
         return;
     dlr_warn("%s: copies go over %s, the network of the control plane, from now on",

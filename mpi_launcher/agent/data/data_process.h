@@ -40,7 +40,7 @@ struct dlr_agent_data_ops {
      * whose copies may come.
      */
     json_t *(*own)(void *arg);
-    json_t *(*bring)(void *arg);
+    json_t *(*fetch)(void *arg);
 };
 
 /* Not started. All that it is given must live as long. NULL: out of memory. */

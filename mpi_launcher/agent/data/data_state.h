@@ -21,7 +21,7 @@ struct dlr_agent_data {
     zlistx_t *out;               /* messages that did not fit yet */
     zlistx_t *requests;          /* sends, loads and saves that run */
     uint64_t last_id;
-    struct dlr_deaths deaths;
+    struct dlr_restart_delay deaths;
     bool local;     /* it was told that peers are on this host */
     bool rests;     /* it died too often: the timer takes its time */
     int timer;      /* -1: off */

@@ -47,7 +47,7 @@ void dlr_own_hosts(char *ret, size_t size)
     freeifaddrs(all);
 }
 
-json_t *dlr_hosts_of(const struct dlr_peer_list *list)
+json_t *dlr_host_words_of(const struct dlr_peer_list *list)
 {
     json_t *hosts = list->n ? json_array() : NULL;
 

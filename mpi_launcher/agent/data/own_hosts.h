@@ -12,6 +12,6 @@
 void dlr_own_hosts(char *ret, size_t size);
 
 /* Those of all peers; NULL: of one they are not known, there is none yet, or no memory. */
-json_t *dlr_hosts_of(const struct dlr_peer_list *list);
+json_t *dlr_host_words_of(const struct dlr_peer_list *list);
 
 #endif

@@ -38,8 +38,9 @@ static void see_network(struct dlr_agent_data *d, const struct entry *e, int rc,
                         const char *why)
 {
     if (e->send && dlr_agent_net_sent(&d->net, e->save ? &e->version : NULL, rc))
-        dlr_agent_say(d->base, json_pack("{s:i, s:s, s:s}", "v", DLR_MSG_VERSION, "t",
-                                         "unreached", "why", why));
+        dlr_agent_send_supervisor(d->base,
+                                  json_pack("{s:i, s:s, s:s}", "v", DLR_MSG_VERSION,
+                                            "t", "unreached", "why", why));
 }
 
 static void end(struct dlr_agent_data *d, struct entry *e, int rc, const char *reason)

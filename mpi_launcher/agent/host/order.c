@@ -32,14 +32,15 @@ static int check_words(const json_t *list, const char ***ret_words, struct dlr_e
     size_t n = json_array_size(list);
 
     if (n == 0 || n > DLR_HOST_WORDS)
-        return dlr_fail(err, -EBADMSG, "an order with %zu words", n);
+        return dlr_fail(err, -EBADMSG, "an order with %zu arguments", n);
     words = calloc(n + 1, sizeof(*words));
     if (!words)
         return dlr_fail(err, -ENOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
         words[i] = json_string_value(json_array_get(list, i));
         if (!dlr_after(words[i] ? words[i] : "", "--"))
-            return dlr_fail(err, -EBADMSG, "an order with a word that is no option");
+            return dlr_fail(err, -EBADMSG,
+                            "an order with an argument that is no option");
     }
     *ret_words = DLR_STEAL(words);
     return 0;

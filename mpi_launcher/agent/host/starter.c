@@ -197,7 +197,7 @@ int dlr_host_main(char **argv)
 
     fds[1].fd = take_signals();
     if (fds[1].fd < 0 ||
-        dlr_self_sibling("dlrover-agent", h->program, sizeof(h->program)) < 0) {
+        dlr_install_path_sibling("dlrover-agent", h->program, sizeof(h->program)) < 0) {
         dlr_error("cannot prepare the agents' host: %s", strerror(errno));
         return 1;
     }

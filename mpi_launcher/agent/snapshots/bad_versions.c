@@ -9,10 +9,10 @@
 void dlr_agent_save_missed(struct dlr_agent_snapshots *s, int32_t rank, uint64_t step,
                            const char *why)
 {
-    dlr_agent_say(s->base,
-                  json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
-                            "missed", "round", (json_int_t)s->round->round, "rank",
-                            rank, "step", (json_int_t)step, "why", why));
+    dlr_agent_send_supervisor(
+        s->base, json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
+                           "missed", "round", (json_int_t)s->round->round, "rank", rank,
+                           "step", (json_int_t)step, "why", why));
 }
 
 void dlr_agent_save_lost(struct dlr_agent_snapshots *s, int32_t rank,
@@ -22,14 +22,14 @@ void dlr_agent_save_lost(struct dlr_agent_snapshots *s, int32_t rank,
         dlr_agent_save_missed(s, rank, version.step, why);
 }
 
-void dlr_agent_save_torn_retell(struct dlr_agent_snapshots *s)
+void dlr_agent_save_torn_resend(struct dlr_agent_snapshots *s)
 {
     if (s->torn.known && s->torn.version.round == s->round->round)
-        dlr_agent_say(s->base,
-                      json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION,
-                                "t", "torn", "round", (json_int_t)s->round->round,
-                                "rank", s->torn.rank, "step",
-                                (json_int_t)s->torn.version.step, "why", s->torn.why));
+        dlr_agent_send_supervisor(
+            s->base, json_pack("{s:i, s:s, s:I, s:i, s:I, s:s}", "v", DLR_MSG_VERSION,
+                               "t", "torn", "round", (json_int_t)s->round->round,
+                               "rank", s->torn.rank, "step",
+                               (json_int_t)s->torn.version.step, "why", s->torn.why));
 }
 
 void dlr_agent_save_torn(struct dlr_agent_snapshots *s, int32_t rank, uint64_t step,
@@ -39,13 +39,13 @@ void dlr_agent_save_torn(struct dlr_agent_snapshots *s, int32_t rank, uint64_t s
     s->torn.rank = rank;
     s->torn.version = (struct dlr_version){s->round->round, step};
     snprintf(s->torn.why, sizeof(s->torn.why), "%s", why);
-    dlr_agent_save_torn_retell(s);
+    dlr_agent_save_torn_resend(s);
 }
 
-void dlr_agent_bad_retell(struct dlr_agent_snapshots *s)
+void dlr_agent_bad_resend(struct dlr_agent_snapshots *s)
 {
     if (s->bad.known)
-        dlr_agent_say(
+        dlr_agent_send_supervisor(
             s->base, json_pack("{s:i, s:s, s:I, s:i, s:I}", "v", DLR_MSG_VERSION, "t",
                                "bad", "round", (json_int_t)s->bad.version.round, "rank",
                                s->bad.rank, "step", (json_int_t)s->bad.version.step));
@@ -62,8 +62,8 @@ void dlr_agent_bad(struct dlr_agent_snapshots *s, const struct dlr_agent_conn *c
         s->bad.rank = c->rank;
         s->bad.version = (struct dlr_version){s->round->round, step};
     }
-    dlr_agent_bad_retell(s);
-    dlr_local_init(&m, DLR_LOCAL_BAD_TOLD);
+    dlr_agent_bad_resend(s);
+    dlr_local_init(&m, DLR_LOCAL_BAD_REPORTED);
     m.round = s->round->round;
     m.rank = c->rank;
     m.step = step;

@@ -10,7 +10,7 @@
 #include "common/json/message.h"
 #include "hwloc_topo/topo.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
-#include "mpi_launcher/process/thread_affinity.h"
+#include "mpi_launcher/process/process_affinity.h"
 
 #define CPUS_TEXT 1024 /* what is longer is told as an empty one */
 
@@ -58,7 +58,7 @@ static int place_threads(pid_t pid, const struct dlr_topo_cpus *cpus)
     for (unsigned cpu = 0; cpu < DLR_TOPO_CPUS; cpu++)
         if (cpus->bits[cpu / 64] >> cpu % 64 & 1)
             CPU_SET(cpu, &set);
-    return dlr_threads_place(pid, &set);
+    return dlr_process_affinity(pid, &set);
 }
 
 /* text gets the CPUs; "": it may run on all of ours. */

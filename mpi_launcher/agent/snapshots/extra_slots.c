@@ -24,12 +24,14 @@ static bool is_auto(const struct dlr_agent_snapshots *s)
 /* One line for a round: the other ranks of this node are no better off. */
 static void tell(struct dlr_agent_snapshots *s, const char *why)
 {
-    if (s->unvetted == s->round->round + 1)
+    if (s->no_vetted_known && s->no_vetted_round == s->round->round)
         return;
-    s->unvetted = s->round->round + 1;
-    dlr_agent_say(s->base, json_pack("{s:i, s:s, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
-                                     "unvetted", "round", (json_int_t)s->round->round,
-                                     "why", why));
+    s->no_vetted_known = true;
+    s->no_vetted_round = s->round->round;
+    dlr_agent_send_supervisor(s->base,
+                              json_pack("{s:i, s:s, s:I, s:s}", "v", DLR_MSG_VERSION,
+                                        "t", "no_vetted_slot", "round",
+                                        (json_int_t)s->round->round, "why", why));
 }
 
 typedef unsigned slots_fn(const struct dlr_agent_snapshots *s,
@@ -53,11 +55,10 @@ static unsigned with_written(const struct dlr_agent_snapshots *s,
 static uint64_t needed(struct dlr_agent_snapshots *s, int32_t rank, uint64_t bytes,
                        slots_fn *slots)
 {
-    uint64_t sum = dlr_agent_bring_others(s, -1);
+    uint64_t sum = dlr_agent_fetch_others(s, -1);
 
-    for (unsigned i = 0; i < dlr_agent_room_slots(s); i++) {
-        const struct dlr_agent_rank *o =
-            dlr_agent_rank(s, dlr_agent_room_slot(s, i), false);
+    for (unsigned i = 0; i < dlr_space_slots(s); i++) {
+        const struct dlr_agent_rank *o = dlr_agent_rank(s, dlr_space_slot(s, i), false);
         bool known = o && o->rank != rank && o->bytes;
         uint64_t its;
 
@@ -92,8 +93,8 @@ static bool has_room(struct dlr_agent_snapshots *s, int32_t rank, uint64_t bytes
              "one more slot for each of %u ranks would make %.1f MB of snapshots, and "
              "%.1f MB are for them then: half of the %.1f MB that the job has on this "
              "node, --dlrover-set=ckpt-mem=%.40s at most",
-             dlr_agent_room_slots(s), (double)sum / MB, (double)room / MB,
-             (double)node / MB, s->self->job.ckpt_mem);
+             dlr_space_slots(s), (double)sum / MB, (double)room / MB, (double)node / MB,
+             s->self->job.ckpt_mem);
     tell(s, why);
     return false;
 }
@@ -115,8 +116,8 @@ static bool may_write(const struct dlr_agent_snapshots *s)
     return s->self->job.persist_every.ms == DLR_EVERY_AUTO;
 }
 
-void dlr_agent_more_slots(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r,
-                          uint64_t bytes)
+void dlr_agent_reserve_extra_slots(struct dlr_agent_snapshots *s,
+                                   struct dlr_agent_rank *r, uint64_t bytes)
 {
     const struct dlr_every_conf *every = &s->self->job.persist_every;
     uint64_t node;
@@ -135,8 +136,8 @@ static bool is_demanded(const struct dlr_agent_snapshots *s,
     return (r->spare_slot && !is_auto(s)) || (r->own && r->write_slot && !may_write(s));
 }
 
-bool dlr_agent_fewer_slots(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r,
-                           int rc, const char *why)
+bool dlr_agent_release_extra_slots(struct dlr_agent_snapshots *s,
+                                   struct dlr_agent_rank *r, int rc, const char *why)
 {
     if (!is_full(rc) || is_demanded(s, r) ||
         dlr_agent_slots_of(s, r) == DLR_STORE_SLOTS)

@@ -21,9 +21,9 @@
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
 
-static void forget(struct dlr_agent_snapshots *s, struct dlr_agent_bring *b)
+static void forget(struct dlr_agent_snapshots *s, struct dlr_agent_fetch *b)
 {
-    struct dlr_agent_bring **at = &s->brings;
+    struct dlr_agent_fetch **at = &s->fetches;
 
     while (*at != b)
         at = &(*at)->next;
@@ -34,7 +34,7 @@ static void forget(struct dlr_agent_snapshots *s, struct dlr_agent_bring *b)
 }
 
 /* rc < 0: why; else path, or "" when it lies here. */
-static void answer(struct dlr_agent_snapshots *s, struct dlr_agent_bring *b, int rc,
+static void answer(struct dlr_agent_snapshots *s, struct dlr_agent_fetch *b, int rc,
                    const char *text)
 {
     for (unsigned i = 0; i < b->n; i++)
@@ -47,7 +47,7 @@ static void answer(struct dlr_agent_snapshots *s, struct dlr_agent_bring *b, int
 
 static int on_late(zloop_t *loop, int timer, void *arg)
 {
-    struct dlr_agent_bring *b = arg;
+    struct dlr_agent_fetch *b = arg;
 
     b->timer = -1;
     answer(b->s, b, -ETIMEDOUT,
@@ -55,29 +55,29 @@ static int on_late(zloop_t *loop, int timer, void *arg)
     return 0;
 }
 
-static void ask(struct dlr_agent_snapshots *s, const struct dlr_agent_bring *b)
+static void ask(struct dlr_agent_snapshots *s, const struct dlr_agent_fetch *b)
 {
-    dlr_agent_say(s->base,
-                  json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "bring",
-                            "round", (json_int_t)s->round->round, "rank", b->rank));
+    dlr_agent_send_supervisor(
+        s->base, json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "fetch",
+                           "round", (json_int_t)s->round->round, "rank", b->rank));
 }
 
-static struct dlr_agent_bring *add(struct dlr_agent_snapshots *s, int32_t rank)
+static struct dlr_agent_fetch *add(struct dlr_agent_snapshots *s, int32_t rank)
 {
-    struct dlr_agent_bring *b = dlr_agent_bring_find(s, rank);
+    struct dlr_agent_fetch *b = dlr_agent_fetch_find(s, rank);
 
     if (!b && (b = calloc(1, sizeof(*b)))) {
-        *b = (struct dlr_agent_bring){
-            .next = s->brings, .s = s, .rank = rank, .timer = -1};
-        s->brings = b;
+        *b = (struct dlr_agent_fetch){
+            .next = s->fetches, .s = s, .rank = rank, .timer = -1};
+        s->fetches = b;
     }
     return b;
 }
 
-void dlr_agent_bring(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c,
+void dlr_agent_fetch(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c,
                      int32_t rank)
 {
-    struct dlr_agent_bring *b = add(s, rank);
+    struct dlr_agent_fetch *b = add(s, rank);
     struct dlr_agent_conn **more;
 
     more = b ? realloc(b->waiting, (b->n + 1) * sizeof(*more)) : NULL;
@@ -93,33 +93,33 @@ void dlr_agent_bring(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c,
     ask(s, b);
 }
 
-void dlr_agent_bring_gone(struct dlr_agent_snapshots *s, const struct dlr_agent_conn *c)
+void dlr_agent_fetch_gone(struct dlr_agent_snapshots *s, const struct dlr_agent_conn *c)
 {
-    for (struct dlr_agent_bring *b = s->brings; b; b = b->next)
+    for (struct dlr_agent_fetch *b = s->fetches; b; b = b->next)
         for (unsigned i = 0; i < b->n; i++)
             if (b->waiting[i] == c)
                 b->waiting[i--] = b->waiting[--b->n];
 }
 
-void dlr_agent_bring_retell(struct dlr_agent_snapshots *s)
+void dlr_agent_fetch_resend(struct dlr_agent_snapshots *s)
 {
-    for (struct dlr_agent_bring *b = s->brings; b; b = b->next)
+    for (struct dlr_agent_fetch *b = s->fetches; b; b = b->next)
         if (b->n)
             ask(s, b);
 }
 
-json_t *dlr_agent_bring_ranks(const struct dlr_agent_snapshots *s)
+json_t *dlr_agent_fetch_ranks(const struct dlr_agent_snapshots *s)
 {
     json_t *list = json_array();
 
-    for (const struct dlr_agent_bring *b = s->brings; b; b = b->next)
+    for (const struct dlr_agent_fetch *b = s->fetches; b; b = b->next)
         if (b->coming)
             json_array_append_new(list, json_integer(b->rank));
     return list;
 }
 
 /* Nobody waits for it any more, nor reads it. */
-static void end(struct dlr_agent_snapshots *s, struct dlr_agent_bring *b,
+static void end(struct dlr_agent_snapshots *s, struct dlr_agent_fetch *b,
                 const char *why)
 {
     b->made = false;
@@ -129,12 +129,12 @@ static void end(struct dlr_agent_snapshots *s, struct dlr_agent_bring *b,
         forget(s, b);
 }
 
-void dlr_agent_bring_end(struct dlr_agent_snapshots *s, const char *why)
+void dlr_agent_fetch_end(struct dlr_agent_snapshots *s, const char *why)
 {
-    bool any = s->brings != NULL;
+    bool any = s->fetches != NULL;
 
-    while (s->brings)
-        end(s, s->brings, why);
+    while (s->fetches)
+        end(s, s->fetches, why);
     if (any)
         dlr_agent_data_config(s->data);
 }
@@ -144,7 +144,7 @@ static bool end_some(struct dlr_agent_snapshots *s, bool made, const char *why)
 {
     bool any = false;
 
-    for (struct dlr_agent_bring *b = s->brings, *next; b; b = next) {
+    for (struct dlr_agent_fetch *b = s->fetches, *next; b; b = next) {
         next = b->next;
         if (b->made != made)
             continue;
@@ -156,16 +156,17 @@ static bool end_some(struct dlr_agent_snapshots *s, bool made, const char *why)
     return any;
 }
 
-void dlr_agent_bring_go(struct dlr_agent_snapshots *s, const char *why)
+void dlr_agent_fetch_go(struct dlr_agent_snapshots *s, const char *why)
 {
-    s->went = UINT64_C(1) + s->round->round;
+    s->go_known = true;
+    s->go_round = s->round->round;
     end_some(s, false, why);
 }
 
-bool dlr_agent_bring_yield(struct dlr_agent_snapshots *s, int rc, const char *why)
+bool dlr_agent_fetch_give_way(struct dlr_agent_snapshots *s, int rc, const char *why)
 {
-    return (rc == -EDQUOT || rc == -ENOSPC || rc == -ENOMEM) &&
-           s->went == UINT64_C(1) + s->round->round && end_some(s, true, why);
+    return (rc == -EDQUOT || rc == -ENOSPC || rc == -ENOMEM) && s->go_known &&
+           s->go_round == s->round->round && end_some(s, true, why);
 }
 
 /* --- as the supervisor says --------------------------------------------------------------- */
@@ -173,27 +174,27 @@ bool dlr_agent_bring_yield(struct dlr_agent_snapshots *s, int rc, const char *wh
 static void say_room(struct dlr_agent_snapshots *s, int32_t rank, int rc,
                      const char *why)
 {
-    dlr_agent_say(s->base,
-                  json_pack("{s:i, s:s, s:I, s:i, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
-                            "room", "round", (json_int_t)s->round->round, "rank", rank,
-                            "rc", -rc, "why", why));
+    dlr_agent_send_supervisor(s->base, json_pack("{s:i, s:s, s:I, s:i, s:i, s:s}", "v",
+                                                 DLR_MSG_VERSION, "t", "room", "round",
+                                                 (json_int_t)s->round->round, "rank",
+                                                 rank, "rc", -rc, "why", why));
 }
 
 /* What is made here has nobody who waits for it and would be told that there is no room. */
 static void no_room(struct dlr_agent_snapshots *s, int32_t rank, int rc,
                     const char *why)
 {
-    struct dlr_agent_bring *b = dlr_agent_bring_find(s, rank);
+    struct dlr_agent_fetch *b = dlr_agent_fetch_find(s, rank);
 
     if (b && b->made && !b->n)
         forget(s, b);
     say_room(s, rank, rc, why);
 }
 
-void dlr_agent_bring_reserve(struct dlr_agent_snapshots *s, int32_t rank,
+void dlr_agent_fetch_reserve(struct dlr_agent_snapshots *s, int32_t rank,
                              uint64_t bytes, bool make)
 {
-    struct dlr_agent_bring *b = make ? add(s, rank) : dlr_agent_bring_find(s, rank);
+    struct dlr_agent_fetch *b = make ? add(s, rank) : dlr_agent_fetch_find(s, rank);
     struct dlr_local_msg m;
     struct dlr_err err;
 
@@ -206,8 +207,8 @@ void dlr_agent_bring_reserve(struct dlr_agent_snapshots *s, int32_t rank,
         no_room(s, rank, -EIO, "no data process on this node");
         return;
     }
-    if ((make ? dlr_agent_room_beside(s, rank, bytes, &err)
-              : dlr_agent_room_check(s, rank, 1, bytes, &err)) < 0) {
+    if ((make ? dlr_space_beside(s, rank, bytes, &err)
+              : dlr_space_check(s, rank, 1, bytes, &err)) < 0) {
         no_room(s, rank, err.code, err.text);
         return;
     }
@@ -218,23 +219,23 @@ void dlr_agent_bring_reserve(struct dlr_agent_snapshots *s, int32_t rank,
     m.rank = rank;
     m.arg[0] = bytes;
     m.arg[1] = 1;
-    m.arg[2] = DLR_STORE_BROUGHT;
+    m.arg[2] = DLR_STORE_FETCHED;
     dlr_agent_data_send(s->data, &m);
 }
 
-void dlr_agent_bring_fail(struct dlr_agent_snapshots *s, const char *why)
+void dlr_agent_fetch_fail(struct dlr_agent_snapshots *s, const char *why)
 {
-    for (struct dlr_agent_bring *b = s->brings, *next; b; b = next) {
+    for (struct dlr_agent_fetch *b = s->fetches, *next; b; b = next) {
         next = b->next;
         if (b->coming && (b->n || (b->made && !b->room)))
             no_room(s, b->rank, -EIO, why);
     }
 }
 
-void dlr_agent_bring_reserved(struct dlr_agent_snapshots *s, int32_t rank, int rc,
+void dlr_agent_fetch_reserved(struct dlr_agent_snapshots *s, int32_t rank, int rc,
                               const char *why)
 {
-    struct dlr_agent_bring *b = dlr_agent_bring_find(s, rank);
+    struct dlr_agent_fetch *b = dlr_agent_fetch_find(s, rank);
 
     if (!b)
         return;
@@ -245,10 +246,10 @@ void dlr_agent_bring_reserved(struct dlr_agent_snapshots *s, int32_t rank, int r
         say_room(s, rank, 0, "");
 }
 
-int dlr_agent_brought(struct dlr_agent_snapshots *s, const json_t *msg)
+int dlr_agent_fetched(struct dlr_agent_snapshots *s, const json_t *msg)
 {
     const char *why = "", *path = "";
-    struct dlr_agent_bring *b;
+    struct dlr_agent_fetch *b;
     uint64_t round, rank, rc;
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
@@ -258,7 +259,7 @@ int dlr_agent_brought(struct dlr_agent_snapshots *s, const json_t *msg)
         return -EBADMSG;
     dlr_msg_str(msg, "why", &why);
     dlr_msg_str(msg, "path", &path);
-    b = dlr_agent_bring_find(s, (int32_t)rank);
+    b = dlr_agent_fetch_find(s, (int32_t)rank);
     if (b && strlen(path) < DLR_LOCAL_TEXT)
         answer(s, b, -(int)rc, rc ? why : path);
     return 0;

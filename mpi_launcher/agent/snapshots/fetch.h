@@ -10,18 +10,18 @@
 void dlr_agent_peek(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c,
                     uint64_t rank);
 /* c is gone, and waits for none any more. */
-void dlr_agent_bring_gone(struct dlr_agent_snapshots *s,
+void dlr_agent_fetch_gone(struct dlr_agent_snapshots *s,
                           const struct dlr_agent_conn *c);
 /* Ranks whose copies may come, for D_CONFIG; the caller's. */
-json_t *dlr_agent_bring_ranks(const struct dlr_agent_snapshots *s);
+json_t *dlr_agent_fetch_ranks(const struct dlr_agent_snapshots *s);
 
-/* As the supervisor says: "reserve" with "bring", and with make: it will be made here, for
+/* As the supervisor says: "reserve" with "fetch", and with make: it will be made here, for
  * whoever wants it.
  */
-void dlr_agent_bring_reserve(struct dlr_agent_snapshots *s, int32_t rank,
+void dlr_agent_fetch_reserve(struct dlr_agent_snapshots *s, int32_t rank,
                              uint64_t bytes, bool make);
-int dlr_agent_brought(struct dlr_agent_snapshots *s, const json_t *msg);
+int dlr_agent_fetched(struct dlr_agent_snapshots *s, const json_t *msg);
 /* Nobody reads them any more, and the data process gives them up. */
-void dlr_agent_bring_end(struct dlr_agent_snapshots *s, const char *why);
+void dlr_agent_fetch_end(struct dlr_agent_snapshots *s, const char *why);
 
 #endif

@@ -28,5 +28,5 @@ void dlr_agent_peek(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c,
     else if (is_here(s, (int32_t)rank))
         dlr_agent_peek_answer(s, c, (int32_t)rank, 0, "");
     else
-        dlr_agent_bring(s, c, (int32_t)rank);
+        dlr_agent_fetch(s, c, (int32_t)rank);
 }

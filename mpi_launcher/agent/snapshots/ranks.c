@@ -116,7 +116,7 @@ int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version ve
     return -1;
 }
 
-void dlr_agent_rank_bury_open(struct dlr_agent_rank *r)
+void dlr_agent_rank_discard_open(struct dlr_agent_rank *r)
 {
     for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++)
         if (r->slots[k] && dlr_slot_has_head(r->slots[k]) &&
@@ -125,7 +125,7 @@ void dlr_agent_rank_bury_open(struct dlr_agent_rank *r)
 }
 
 /* Who reads them still is of the round that ends, and takes nothing for whole that is not. */
-static void bury_corrupt_slots(struct dlr_agent_rank *r)
+static void discard_corrupt_slots(struct dlr_agent_rank *r)
 {
     for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++)
         if (r->slots[k] && r->corrupt[k] && dlr_slot_has_head(r->slots[k]))
@@ -160,9 +160,9 @@ static void own_ranks(struct dlr_agent_snapshots *s)
 void dlr_agent_ranks_round(struct dlr_agent_snapshots *s)
 {
     for (unsigned i = 0; i < s->nranks; i++) {
-        bury_corrupt_slots(s->ranks[i]);
+        discard_corrupt_slots(s->ranks[i]);
         if (s->ranks[i]->own)
-            dlr_agent_rank_bury_open(s->ranks[i]);
+            dlr_agent_rank_discard_open(s->ranks[i]);
     }
     dlr_agent_ranks_stop(s);
     own_ranks(s);
@@ -195,9 +195,9 @@ void dlr_agent_ranks_turn(struct dlr_agent_snapshots *s)
             s->ranks[kept++] = r;
             continue;
         }
-        bury_corrupt_slots(r);
+        discard_corrupt_slots(r);
         if (r->own)
-            dlr_agent_rank_bury_open(r);
+            dlr_agent_rank_discard_open(r);
         free_rank(r);
     }
     s->nranks = kept;

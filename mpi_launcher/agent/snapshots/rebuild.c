@@ -76,7 +76,7 @@ int dlr_agent_rebuild(struct dlr_agent_snapshots *s, const json_t *msg,
 {
     struct dlr_agent_rebuild *r = calloc(1, sizeof(*r));
     struct dlr_agent_origin self = {.from = DLR_AGENT_SELF};
-    struct dlr_agent_request q = {.type = DLR_LOCAL_D_SUM};
+    struct dlr_agent_request q = {.type = DLR_LOCAL_D_PARITY};
     const char *parts;
     uint64_t bytes;
 
@@ -119,7 +119,7 @@ static void ask_part(struct dlr_agent_snapshots *s, const struct dlr_agent_rebui
     if (dlr_streq(node, s->self->node))
         dlr_agent_request(s, &q, &self, ended);
     else
-        dlr_agent_peers_say(
+        dlr_agent_peers_send(
             s->base, node,
             json_pack("{s:i, s:s, s:I, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION,
                       "t", "send", "gen", (json_int_t)s->self->run.gen, "id",
@@ -142,7 +142,7 @@ void dlr_agent_rebuild_reserved(struct dlr_agent_snapshots *s, int32_t rank, int
         end(s, r, rc, why);
         return;
     }
-    n = dlr_sets_read_sources(r->parts, slot, node);
+    n = dlr_parity_sets_read_sources(r->parts, slot, node);
     for (unsigned i = 0; i < n && find(s, rank) == r; i++)
         ask_part(s, r, slot[i], node[i]);
 }

@@ -11,10 +11,10 @@ static void say_no_slots(struct dlr_agent_snapshots *s, const struct dlr_agent_r
                          const char *why)
 {
     s->ops->reserved(s->arg, r->rank, -ENOSPC, why);
-    dlr_agent_say(s->base,
-                  json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
-                            "no_slots", "round", (json_int_t)s->round->round, "rank",
-                            r->rank, "why", why));
+    dlr_agent_send_supervisor(s->base, json_pack("{s:i, s:s, s:I, s:i, s:s}", "v",
+                                                 DLR_MSG_VERSION, "t", "no_slots",
+                                                 "round", (json_int_t)s->round->round,
+                                                 "rank", r->rank, "why", why));
 }
 
 static void tell_slots(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r,
@@ -38,24 +38,24 @@ static void tell_slots(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r,
         dlr_agent_local_send(r->worker, &m, fds, n);
 }
 
-void dlr_agent_rank_say_ready(struct dlr_agent_snapshots *s,
-                              const struct dlr_agent_rank *r)
+void dlr_agent_rank_send_ready(struct dlr_agent_snapshots *s,
+                               const struct dlr_agent_rank *r)
 {
     struct dlr_budget budget;
     unsigned n;
-    uint64_t taken = dlr_agent_room_taken(s, -1, &n), limit;
+    uint64_t taken = dlr_space_taken(s, -1, &n), limit;
 
     dlr_budget_look("", &budget);
     limit = dlr_opt_share(s->self->job.ckpt_mem, budget.node);
     s->ops->reserved(s->arg, r->rank, 0, "");
-    dlr_agent_say(s->base, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:b}",
-                                     "v", DLR_MSG_VERSION, "t", "ready", "round",
-                                     (json_int_t)s->round->round, "rank", r->rank,
-                                     "bytes", (json_int_t)r->bytes, "taken",
-                                     (json_int_t)(taken & INT64_MAX), "least",
-                                     (json_int_t)(dlr_agent_room_least(s) & INT64_MAX),
-                                     "limit", (json_int_t)(limit & INT64_MAX), "tight",
-                                     dlr_agent_is_tight(s, r)));
+    dlr_agent_send_supervisor(
+        s->base,
+        json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:I, s:I, s:b}", "v", DLR_MSG_VERSION,
+                  "t", "ready", "round", (json_int_t)s->round->round, "rank", r->rank,
+                  "bytes", (json_int_t)r->bytes, "taken",
+                  (json_int_t)(taken & INT64_MAX), "least",
+                  (json_int_t)(dlr_space_least(s) & INT64_MAX), "limit",
+                  (json_int_t)(limit & INT64_MAX), "tight", dlr_agent_is_tight(s, r)));
 }
 
 static void ask_slots(struct dlr_agent_snapshots *s, const struct dlr_agent_rank *r)
@@ -80,7 +80,7 @@ void dlr_agent_ranks_reserve(struct dlr_agent_snapshots *s, int32_t rank,
     if (!r || bytes == 0)
         return;
     if (!worker && r->bytes == bytes && !r->reserving) {
-        dlr_agent_rank_say_ready(
+        dlr_agent_rank_send_ready(
             s, r); /* said again to a new supervisor; a copy may be on its way there */
         return;
     }
@@ -89,11 +89,11 @@ void dlr_agent_ranks_reserve(struct dlr_agent_snapshots *s, int32_t rank,
         dlr_agent_ranks_reserved(s, rank, -ENOTSUP, "checkpoint=off");
         return;
     }
-    dlr_agent_more_slots(s, r, bytes);
+    dlr_agent_reserve_extra_slots(s, r, bytes);
     do
-        rc = dlr_agent_room_check(s, rank, dlr_agent_slots_of(s, r), bytes, &err);
-    while (rc < 0 && (dlr_agent_fewer_slots(s, r, rc, err.text) ||
-                      dlr_agent_bring_yield(s, rc, err.text)));
+        rc = dlr_space_check(s, rank, dlr_agent_slots_of(s, r), bytes, &err);
+    while (rc < 0 && (dlr_agent_release_extra_slots(s, r, rc, err.text) ||
+                      dlr_agent_fetch_give_way(s, rc, err.text)));
     if (rc < 0) {
         dlr_agent_ranks_reserved(s, rank, err.code, err.text);
         return;
@@ -124,7 +124,8 @@ void dlr_agent_ranks_reserved(struct dlr_agent_snapshots *s, int32_t rank, int r
     if (!r)
         return;
     if (rc < 0 && r->reserving &&
-        (dlr_agent_fewer_slots(s, r, rc, why) || dlr_agent_bring_yield(s, rc, why))) {
+        (dlr_agent_release_extra_slots(s, r, rc, why) ||
+         dlr_agent_fetch_give_way(s, rc, why))) {
         ask_slots(s, r);
         return;
     }
@@ -136,14 +137,14 @@ void dlr_agent_ranks_reserved(struct dlr_agent_snapshots *s, int32_t rank, int r
         why = "the slots have gone";
     }
     if (rc == 0 && asked)
-        dlr_agent_rank_bury_open(
+        dlr_agent_rank_discard_open(
             r); /* this worker has none yet, and the last one is gone */
     if (rc < 0)
         r->bytes = 0;
     if (asked)
         tell_slots(s, r, rc < 0 ? why : NULL);
     if (rc == 0)
-        dlr_agent_rank_say_ready(s, r);
+        dlr_agent_rank_send_ready(s, r);
     else if (rc != -ENOTSUP) /* checkpoint=off: nobody wants them */
         say_no_slots(s, r, why);
 }

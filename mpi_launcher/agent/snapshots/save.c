@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders and decisions of saves. The slots are marked by marks.c. */
+/* Orders and decisions of saves. The slots are marked by slot_marks.c. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,14 +74,14 @@ static void withdraw(const struct dlr_agent_rank *r, uint64_t step)
 
 /* --- decisions ------------------------------------------------------------------------ */
 
-void dlr_agent_save_keep(struct dlr_agent_snapshots *s, const json_t *version)
+void dlr_agent_save_vetted(struct dlr_agent_snapshots *s, const json_t *version)
 {
     uint64_t round, step;
 
-    s->has_kept = dlr_msg_uint(version, "vround", UINT32_MAX, &round) == 0 &&
-                  dlr_msg_uint(version, "step", INT64_MAX, &step) == 0;
-    if (s->has_kept)
-        s->kept = (struct dlr_version){(uint32_t)round, step};
+    s->has_vetted = dlr_msg_uint(version, "vround", UINT32_MAX, &round) == 0 &&
+                    dlr_msg_uint(version, "step", INT64_MAX, &step) == 0;
+    if (s->has_vetted)
+        s->vetted = (struct dlr_version){(uint32_t)round, step};
 }
 
 static void tell_data(struct dlr_agent_snapshots *s, enum dlr_local_type type,
@@ -93,10 +93,10 @@ static void tell_data(struct dlr_agent_snapshots *s, enum dlr_local_type type,
     m.round = s->round->round;
     m.arg[0] = v.round;
     m.step = v.step;
-    if (type == DLR_LOCAL_D_COMMIT && s->has_kept) {
+    if (type == DLR_LOCAL_D_COMMIT && s->has_vetted) {
         m.arg[1] = 1;
-        m.arg[2] = s->kept.round;
-        m.arg[3] = s->kept.step;
+        m.arg[2] = s->vetted.round;
+        m.arg[3] = s->vetted.step;
     }
     dlr_agent_data_send(s->data, &m);
 }
@@ -166,7 +166,7 @@ void dlr_agent_save_abort(struct dlr_agent_snapshots *s, uint64_t step)
     tell_data(s, DLR_LOCAL_D_ABORT, v);
 }
 
-void dlr_agent_save_retell(struct dlr_agent_snapshots *s)
+void dlr_agent_save_resend(struct dlr_agent_snapshots *s)
 {
     if (s->has_committed && dlr_agent_save_knows_newest(s))
         tell_data(s, DLR_LOCAL_D_COMMIT, s->committed);
@@ -297,7 +297,7 @@ void dlr_agent_save_sealed(struct dlr_agent_snapshots *s,
     cost = cost_since(s, r);
     json_object_update(row, cost);
     json_decref(cost);
-    dlr_agent_say(s->base, row);
+    dlr_agent_send_supervisor(s->base, row);
     copy_to_partners(s, r->rank, v);
 }
 
@@ -318,7 +318,7 @@ bool dlr_agent_save_has_commit(const struct dlr_agent_snapshots *s)
     return s->has_committed;
 }
 
-void dlr_agent_save_told(const struct dlr_agent_snapshots *s, json_t *msg)
+void dlr_agent_save_round_state(const struct dlr_agent_snapshots *s, json_t *msg)
 {
     json_t *open = json_array();
 

@@ -9,14 +9,14 @@
 void dlr_agent_save_at(struct dlr_agent_snapshots *s, uint64_t step);
 void dlr_agent_save_commit(struct dlr_agent_snapshots *s, uint64_t step);
 /* Of a commit's message: which older version stays. */
-void dlr_agent_save_keep(struct dlr_agent_snapshots *s, const json_t *version);
+void dlr_agent_save_vetted(struct dlr_agent_snapshots *s, const json_t *version);
 void dlr_agent_save_abort(struct dlr_agent_snapshots *s, uint64_t step);
 
 /* The newest that was ordered in this round, 0: none. */
 uint64_t dlr_agent_save_ordered(const struct dlr_agent_snapshots *s);
 bool dlr_agent_save_has_commit(const struct dlr_agent_snapshots *s);
-/* Adds to "told" where this node stands: "committed", "ordered", "open". */
-void dlr_agent_save_told(const struct dlr_agent_snapshots *s, json_t *msg);
+/* Adds to "round_state" where this node stands: "committed", "ordered", "open". */
+void dlr_agent_save_round_state(const struct dlr_agent_snapshots *s, json_t *msg);
 
 /* A worker has sealed a version; or what it sealed is not of one moment, as its audit has
  * found; or it has not saved it.

@@ -30,9 +30,9 @@ void dlr_agent_scrub_bad(struct dlr_agent_snapshots *s, const struct dlr_local_m
     struct dlr_version v = {(uint32_t)m->arg[0], m->step};
 
     bury(s, m->rank, v);
-    dlr_agent_say(s->base,
-                  json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION,
-                            "t", "copy_bad", "round", (json_int_t)s->round->round,
-                            "rank", m->rank, "vround", (json_int_t)v.round, "step",
-                            (json_int_t)v.step, "why", m->text));
+    dlr_agent_send_supervisor(
+        s->base, json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:s}", "v", DLR_MSG_VERSION,
+                           "t", "copy_bad", "round", (json_int_t)s->round->round,
+                           "rank", m->rank, "vround", (json_int_t)v.round, "step",
+                           (json_int_t)v.step, "why", m->text));
 }

@@ -19,7 +19,7 @@ static int reads_slot(struct dlr_agent_snapshots *s, const struct dlr_agent_requ
     const struct dlr_agent_rank *r = dlr_agent_rank(s, q->rank, false);
 
     if (!r || !dlr_agent_data_runs(s->data) || q->type == DLR_LOCAL_D_LOAD ||
-        q->type == DLR_LOCAL_D_ADOPT || q->type == DLR_LOCAL_D_SUM)
+        q->type == DLR_LOCAL_D_ADOPT || q->type == DLR_LOCAL_D_PARITY)
         return -1;
     return dlr_agent_rank_holding(r, q->version);
 }

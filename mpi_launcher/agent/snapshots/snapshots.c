@@ -11,18 +11,18 @@
 void dlr_agent_snapshots_leave(struct dlr_agent_snapshots *s)
 {
     dlr_agent_save_forget(s);
-    dlr_agent_bring_end(s, "another round has begun");
+    dlr_agent_fetch_end(s, "another round has begun");
 }
 
 /* What was undecided is void; its ranks are elsewhere, or their workers are others. */
 void dlr_agent_snapshots_turn(struct dlr_agent_snapshots *s)
 {
     dlr_agent_save_forget(s);
-    s->went = 0;
+    s->go_known = false;
     if (!s->round->has_restore ||
         dlr_version_cmp(s->torn.version, s->round->restore) > 0)
         s->torn.known = false; /* the step may come once more */
-    dlr_agent_bring_end(s, "the ranks are known anew");
+    dlr_agent_fetch_end(s, "the ranks are known anew");
     dlr_agent_ranks_turn(s);
 }
 
@@ -30,7 +30,7 @@ void dlr_agent_ranks_go(struct dlr_agent_snapshots *s)
 {
     struct dlr_local_msg m;
 
-    dlr_agent_bring_go(s, "every rank has restored");
+    dlr_agent_fetch_go(s, "every rank has restored");
     dlr_local_init(&m, DLR_LOCAL_GO);
     m.round = s->round->round;
     for (unsigned i = 0; i < s->nranks; i++) {
@@ -40,19 +40,19 @@ void dlr_agent_ranks_go(struct dlr_agent_snapshots *s)
     }
 }
 
-void dlr_agent_ranks_retell(struct dlr_agent_snapshots *s)
+void dlr_agent_ranks_resend(struct dlr_agent_snapshots *s)
 {
     for (unsigned i = 0; i < s->nranks; i++) {
         struct dlr_agent_rank *r = s->ranks[i];
 
         if (r->bytes && !r->reserving)
-            dlr_agent_rank_say_ready(s, r);
+            dlr_agent_rank_send_ready(s, r);
         if (r->restored)
-            dlr_agent_rank_say_restored(s, r, "");
+            dlr_agent_rank_send_restored(s, r, "");
     }
-    dlr_agent_bad_retell(s);
-    dlr_agent_save_torn_retell(s);
-    dlr_agent_bring_retell(s);
+    dlr_agent_bad_resend(s);
+    dlr_agent_save_torn_resend(s);
+    dlr_agent_fetch_resend(s);
 }
 
 void dlr_agent_snapshots_data_ready(struct dlr_agent_snapshots *s)
@@ -63,13 +63,13 @@ void dlr_agent_snapshots_data_ready(struct dlr_agent_snapshots *s)
     /* The one that died may not have heard what is void; once something was ordered it did. */
     dlr_agent_data_round(s->data, s->save_step == 0);
     dlr_agent_ranks_reserve_again(s);
-    dlr_agent_save_retell(s);
+    dlr_agent_save_resend(s);
 }
 
 void dlr_agent_snapshots_data_gone(struct dlr_agent_snapshots *s, const char *why)
 {
     s->devices.known = false;
-    dlr_agent_bring_fail(s, why);
+    dlr_agent_fetch_fail(s, why);
 }
 
 void dlr_agent_snapshots_data_refused(struct dlr_agent_snapshots *s, const char *why)
@@ -82,8 +82,8 @@ void dlr_agent_snapshots_data_refused(struct dlr_agent_snapshots *s, const char 
 void dlr_agent_snapshots_reserved(struct dlr_agent_snapshots *s, int32_t rank,
                                   uint64_t slot, int rc, const char *why)
 {
-    if (slot == DLR_STORE_BROUGHT)
-        dlr_agent_bring_reserved(s, rank, rc, why);
+    if (slot == DLR_STORE_FETCHED)
+        dlr_agent_fetch_reserved(s, rank, rc, why);
     else
         dlr_agent_ranks_reserved(s, rank, rc, why);
 }

@@ -50,7 +50,7 @@ void dlr_agent_snapshots_turn(struct dlr_agent_snapshots *s);
 /* Every rank has restored. */
 void dlr_agent_ranks_go(struct dlr_agent_snapshots *s);
 /* To a supervisor that may not have heard it. */
-void dlr_agent_ranks_retell(struct dlr_agent_snapshots *s);
+void dlr_agent_ranks_resend(struct dlr_agent_snapshots *s);
 
 /* --- what the data process says: as of dlr_agent_data_ops --- */
 

@@ -51,8 +51,8 @@ struct dlr_agent_rank {
     } shared[DLR_PAGE_RING]; /* of the steps it sealed: DLR_LOCAL_SEALED's hash */
 };
 
-struct dlr_agent_bring { /* a copy that is fetched, or made here */
-    struct dlr_agent_bring *next;
+struct dlr_agent_fetch { /* a copy that is fetched, or made here */
+    struct dlr_agent_fetch *next;
     struct dlr_agent_snapshots *s;
     int32_t rank;
     struct dlr_agent_conn **waiting; /* [n], answered once it is here or will not be */
@@ -72,17 +72,18 @@ struct dlr_agent_snapshots {
     void *arg;
     struct dlr_agent_rank **ranks;
     unsigned nranks;
-    struct dlr_agent_bring *brings;
+    struct dlr_agent_fetch *fetches;
     uint64_t save_step;            /* newest that was ordered in this round; 0 none */
     uint64_t open[DLR_AGENT_OPEN]; /* ordered, and not decided as far as known here */
     unsigned nopen;
     uint64_t
         aborted[DLR_AGENT_ABORTS]; /* steps of this round, the newest last; 0 none */
-    bool has_committed, has_kept;
-    struct dlr_version committed; /* newest commit known here */
-    struct dlr_version kept;      /* older, and not freed by commits */
-    uint64_t unvetted; /* round + 1 in which no room for it was told; 0 none */
-    uint64_t went;     /* round + 1 in which go was heard; 0 none */
+    bool has_committed, has_vetted;
+    struct dlr_version committed;   /* newest commit known here */
+    struct dlr_version vetted;      /* older, and not freed by commits */
+    bool no_vetted_known, go_known; /* whether there is such a round */
+    uint32_t no_vetted_round;       /* in which no room for it was told */
+    uint32_t go_round;              /* in which go was heard */
     struct {
         bool known;
         int32_t rank;

@@ -38,8 +38,8 @@ static uint64_t taken(const struct dlr_agent_snapshots *s, int32_t but, slots_fn
 }
 
 /* Bytes of the slots of all ranks here but one; of how many. */
-uint64_t dlr_agent_room_taken(const struct dlr_agent_snapshots *s, int32_t but,
-                              unsigned *ret_n)
+uint64_t dlr_space_taken(const struct dlr_agent_snapshots *s, int32_t but,
+                         unsigned *ret_n)
 {
     return taken(s, but, dlr_agent_slots_of, ret_n);
 }
@@ -49,7 +49,7 @@ static unsigned two(const struct dlr_agent_snapshots *s, const struct dlr_agent_
     return DLR_STORE_SLOTS;
 }
 
-uint64_t dlr_agent_room_least(const struct dlr_agent_snapshots *s)
+uint64_t dlr_space_least(const struct dlr_agent_snapshots *s)
 {
     unsigned n;
 
@@ -64,12 +64,12 @@ static unsigned own_ranks(const struct dlr_agent_snapshots *s)
 }
 
 /* Own ranks are accepted first. What others send for parity is added up as it comes, and has no slots. */
-unsigned dlr_agent_room_slots(const struct dlr_agent_snapshots *s)
+unsigned dlr_space_slots(const struct dlr_agent_snapshots *s)
 {
     return s->round->nsums ? own_ranks(s) + s->round->nsums : s->round->naccept;
 }
 
-int32_t dlr_agent_room_slot(const struct dlr_agent_snapshots *s, unsigned i)
+int32_t dlr_space_slot(const struct dlr_agent_snapshots *s, unsigned i)
 {
     unsigned own = own_ranks(s);
 
@@ -84,9 +84,8 @@ static uint64_t awaited(struct dlr_agent_snapshots *s, uint64_t bytes)
 {
     uint64_t all = 0;
 
-    for (unsigned i = own_ranks(s); i < dlr_agent_room_slots(s); i++) {
-        const struct dlr_agent_rank *r =
-            dlr_agent_rank(s, dlr_agent_room_slot(s, i), false);
+    for (unsigned i = own_ranks(s); i < dlr_space_slots(s); i++) {
+        const struct dlr_agent_rank *r = dlr_agent_rank(s, dlr_space_slot(s, i), false);
 
         if (r && r->bytes)
             continue;
@@ -97,18 +96,18 @@ static uint64_t awaited(struct dlr_agent_snapshots *s, uint64_t bytes)
 }
 
 /* Before anything is written: what all ranks here have, and this one beside them. */
-int dlr_agent_room_check(struct dlr_agent_snapshots *s, int32_t rank, unsigned slots,
-                         uint64_t bytes, struct dlr_err *err)
+int dlr_space_check(struct dlr_agent_snapshots *s, int32_t rank, unsigned slots,
+                    uint64_t bytes, struct dlr_err *err)
 {
     struct dlr_budget budget = {.option = s->self->job.ckpt_mem,
                                 .there = dlr_store_used(s->self->dir_fd)};
-    uint64_t all = dlr_agent_bring_others(s, slots > 1 ? -1 : rank);
+    uint64_t all = dlr_agent_fetch_others(s, slots > 1 ? -1 : rank);
     unsigned others;
 
     dlr_budget_look("", &budget);
     budget.awaited = slots > 1 ? awaited(s, bytes) : 0;
-    if (__builtin_add_overflow(
-            all, dlr_agent_room_taken(s, slots > 1 ? rank : -1, &others), &all))
+    if (__builtin_add_overflow(all, dlr_space_taken(s, slots > 1 ? rank : -1, &others),
+                               &all))
         all = UINT64_MAX;
     return dlr_budget_check(&budget, rank, slots, bytes, others, all, err);
 }
@@ -119,9 +118,9 @@ static uint64_t to_come(const struct dlr_agent_snapshots *s, int32_t made,
 {
     uint64_t all;
 
-    if (__builtin_mul_overflow(
-            bytes, (uint64_t)dlr_agent_room_slots(s) * DLR_STORE_SLOTS, &all) ||
-        __builtin_add_overflow(all, dlr_agent_bring_others(s, made), &all))
+    if (__builtin_mul_overflow(bytes, (uint64_t)dlr_space_slots(s) * DLR_STORE_SLOTS,
+                               &all) ||
+        __builtin_add_overflow(all, dlr_agent_fetch_others(s, made), &all))
         return UINT64_MAX;
     return all;
 }
@@ -129,8 +128,8 @@ static uint64_t to_come(const struct dlr_agent_snapshots *s, int32_t made,
 /* Ranks have not asked for their slots yet when this is made: what counts is what lies here, or what they
  * will have in its place when that is more, for it stays until a commit.
  */
-int dlr_agent_room_beside(struct dlr_agent_snapshots *s, int32_t rank, uint64_t bytes,
-                          struct dlr_err *err)
+int dlr_space_beside(struct dlr_agent_snapshots *s, int32_t rank, uint64_t bytes,
+                     struct dlr_err *err)
 {
     struct dlr_budget budget = {.option = s->self->job.ckpt_mem,
                                 .there = dlr_store_used(s->self->dir_fd)};
@@ -138,12 +137,11 @@ int dlr_agent_room_beside(struct dlr_agent_snapshots *s, int32_t rank, uint64_t 
     struct stat st;
     char name[32];
 
-    if (dlr_store_name(rank, DLR_STORE_BROUGHT, name, sizeof(name)) == 0 &&
+    if (dlr_store_name(rank, DLR_STORE_FETCHED, name, sizeof(name)) == 0 &&
         fstatat(s->self->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         others -= (uint64_t)st.st_blocks * 512;
     if (others < to_come(s, rank, bytes))
         others = to_come(s, rank, bytes);
     dlr_budget_look("", &budget);
-    return dlr_budget_check(&budget, rank, 1, bytes, dlr_agent_room_slots(s), others,
-                            err);
+    return dlr_budget_check(&budget, rank, 1, bytes, dlr_space_slots(s), others, err);
 }

@@ -48,17 +48,17 @@ static int make_page(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r)
     return 0;
 }
 
-void dlr_agent_rank_say_restored(struct dlr_agent_snapshots *s,
-                                 struct dlr_agent_rank *r, const char *why)
+void dlr_agent_rank_send_restored(struct dlr_agent_snapshots *s,
+                                  struct dlr_agent_rank *r, const char *why)
 {
-    dlr_agent_say(s->base,
-                  json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:i, s:b, s:i, s:s}", "v",
-                            DLR_MSG_VERSION, "t", "restored", "round",
-                            (json_int_t)s->round->round, "rank", r->rank, "vround",
-                            (json_int_t)s->round->restore.round, "step",
-                            (json_int_t)s->round->restore.step, "rc", r->restored_rc,
-                            "differs", r->differs, "corrupt", (int)r->corrupt_of, "why",
-                            why));
+    dlr_agent_send_supervisor(
+        s->base,
+        json_pack("{s:i, s:s, s:I, s:i, s:I, s:I, s:i, s:b, s:i, s:s}", "v",
+                  DLR_MSG_VERSION, "t", "restored", "round",
+                  (json_int_t)s->round->round, "rank", r->rank, "vround",
+                  (json_int_t)s->round->restore.round, "step",
+                  (json_int_t)s->round->restore.step, "rc", r->restored_rc, "differs",
+                  r->differs, "corrupt", (int)r->corrupt_of, "why", why));
 }
 
 /* The worker gets no welcome then: a rank that began from nothing beside ranks that did not
@@ -69,7 +69,7 @@ static void refuse(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r, int 
 {
     r->restored = true;
     r->restored_rc = -rc;
-    dlr_agent_rank_say_restored(s, r, why);
+    dlr_agent_rank_send_restored(s, r, why);
 }
 
 void dlr_agent_ranks_hello(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c)
@@ -131,6 +131,6 @@ void dlr_agent_ranks_restored(struct dlr_agent_snapshots *s,
     r->differs = msg->arg[2] == 1;
     r->corrupt_of = msg->arg[3] <= INT32_MAX ? (unsigned)msg->arg[3] : 0;
     if (r->restored_rc && r->corrupt_of)
-        dlr_agent_peek_bury(s, (int32_t)(r->corrupt_of - 1));
-    dlr_agent_rank_say_restored(s, r, msg->text);
+        dlr_agent_peek_discard_slot(s, (int32_t)(r->corrupt_of - 1));
+    dlr_agent_rank_send_restored(s, r, msg->text);
 }

@@ -136,7 +136,7 @@ static int ask_slurmctld(const json_t *work, const char *dir, struct dlr_err *er
     dlr_format(min_text, sizeof(min_text), "%u", (unsigned)min);
     dlr_format(max_text, sizeof(max_text), "%u", (unsigned)max);
     dlr_format(time_text, sizeof(time_text), "%ums", (unsigned)timeout_ms);
-    rc = dlr_self_sibling("dlrover-slurm", program, sizeof(program));
+    rc = dlr_install_path_sibling("dlrover-slurm", program, sizeof(program));
     rc = rc < 0 ? rc : dlr_spawn(&spawn, &pid, &pidfd, err);
     if (rc < 0)
         return rc;
@@ -217,14 +217,14 @@ static int work_on(const json_t *work, struct dlr_err *err)
     const char *what, *dir;
     char path[DLR_OPT_TEXT + 32];
     struct dlr_journal *journal = NULL;
-    struct dlr_apart *apart = NULL;
+    struct dlr_fork_server *fork_server = NULL;
     int rc;
 
     if (dlr_msg_str(work, "do", &what) < 0 || dlr_msg_str(work, "dir", &dir) < 0)
         return dlr_fail(err, -EBADMSG, "malformed work");
     dlr_format(path, sizeof(path), "%s/events.jsonl", dir);
-    rc = dlr_apart_new(&apart, err);
-    if (rc < 0 || dlr_journal_open(apart, -1, path, &journal, err) < 0)
+    rc = dlr_fork_server_new(&fork_server, err);
+    if (rc < 0 || dlr_journal_open(fork_server, -1, path, &journal, err) < 0)
         dlr_warn("%s", err->text); /* the job matters more than its record */
     rc = 0;
     if (dlr_streq(what, "over"))
@@ -238,7 +238,7 @@ static int work_on(const json_t *work, struct dlr_err *err)
         rc = dlr_streq(what, "requeue") ? requeue(work, dir, journal, err)
                                         : prepare(work, dir, journal, err);
     dlr_journal_close(journal, JOURNAL_MS);
-    dlr_apart_free(apart);
+    dlr_fork_server_free(fork_server);
     return rc;
 }
 

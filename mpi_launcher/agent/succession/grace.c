@@ -33,11 +33,11 @@ static bool is_alone(const struct dlr_agent_succession *su)
            su->ops->unheard_ms(su->arg) > dlr_agent_dead_ms(su);
 }
 
-void dlr_agent_grace_retell(struct dlr_agent_succession *su)
+void dlr_agent_grace_resend(struct dlr_agent_succession *su)
 {
     if (dlr_agent_in_grace(su))
-        dlr_agent_say(su->base,
-                      json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t", "term",
+        dlr_agent_send_supervisor(
+            su->base, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t", "term",
                                 "round", (json_int_t)su->grace.round));
 }
 
@@ -57,9 +57,9 @@ static bool is_turn(const struct dlr_agent_succession *su)
 
 static void say_to_others(struct dlr_agent_succession *su, const char *what)
 {
-    dlr_agent_peers_say_all(su->base, su->self->node,
-                            json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
-                                      what, "gen", (json_int_t)su->self->run.gen));
+    dlr_agent_peers_send_all(su->base, su->self->node,
+                             json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                       what, "gen", (json_int_t)su->self->run.gen));
 }
 
 /* So that another one begins when this one dies. */
@@ -102,7 +102,7 @@ void dlr_agent_grace(struct dlr_agent_succession *su)
     su->grace.round = su->round->known ? (int64_t)su->round->round : -1;
     su->grace.until_ns = dlr_now_ns() + dlr_term_hold_ms(getenv(DLR_KILL_WAIT)) * MS;
     su->ops->hold(su->arg, su->grace.until_ns);
-    dlr_agent_grace_retell(su);
+    dlr_agent_grace_resend(su);
     if (su->grace.timer < 0)
         dlr_agent_timer(su->base, &su->grace.timer, dlr_agent_dead_ms(su) / 4, look,
                         su);

@@ -142,10 +142,10 @@ static void ask(void *arg, const char *node)
 {
     struct dlr_agent_succession *su = arg;
 
-    dlr_agent_peers_say(su->base, node,
-                        json_pack("{s:i, s:s, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
-                                  "silent", "gen", (json_int_t)su->self->run.gen,
-                                  "node", su->self->node));
+    dlr_agent_peers_send(su->base, node,
+                         json_pack("{s:i, s:s, s:I, s:s}", "v", DLR_MSG_VERSION, "t",
+                                   "silent", "gen", (json_int_t)su->self->run.gen,
+                                   "node", su->self->node));
 }
 
 static enum dlr_witness read_witness(int status)
@@ -186,7 +186,7 @@ static void ask_slurmctld(void *arg)
     pid_t pid;
 
     if (su->witness_pidfd >= 0 ||
-        dlr_self_sibling("dlrover-slurm", program, sizeof(program)) < 0)
+        dlr_install_path_sibling("dlrover-slurm", program, sizeof(program)) < 0)
         return;
     if (dlr_spawn(&spawn, &pid, &su->witness_pidfd, &err) < 0) {
         dlr_warn("%s: %s", su->self->node, err.text);

@@ -36,9 +36,9 @@ static void run_is_over(struct dlr_agent_succession *su)
              su->self->node);
     dlr_agent_tasks_kill_with_srun(su->tasks);
     dlr_agent_succeed_over(su);
-    dlr_agent_peers_say_all(su->base, su->self->node,
-                            json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
-                                      "over", "gen", (json_int_t)su->self->run.gen));
+    dlr_agent_peers_send_all(su->base, su->self->node,
+                             json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                       "over", "gen", (json_int_t)su->self->run.gen));
     dlr_agent_timer(su->base, &su->keeper.timer, FAREWELL_MS, leave, su);
 }
 

@@ -73,7 +73,7 @@ void dlr_agent_keeper_watch(struct dlr_agent_succession *su, const char *text);
 /* --- grace.c */
 
 void dlr_agent_grace(struct dlr_agent_succession *su); /* SIGTERM */
-void dlr_agent_grace_retell(struct dlr_agent_succession *su);
+void dlr_agent_grace_resend(struct dlr_agent_succession *su);
 bool dlr_agent_in_grace(const struct dlr_agent_succession *su);
 
 /* --- successor.c, blocking.c */

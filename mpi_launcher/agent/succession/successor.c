@@ -128,10 +128,10 @@ static void collect(struct dlr_successor *s)
                                 !dlr_election_live(su->election, node, dlr_now_ms()))))
             continue;
         s->waiting++;
-        dlr_agent_peers_say(su->base, node,
-                            json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t",
-                                      "report", "gen", (json_int_t)su->self->run.gen,
-                                      "id", 1));
+        dlr_agent_peers_send(su->base, node,
+                             json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION,
+                                       "t", "report", "gen",
+                                       (json_int_t)su->self->run.gen, "id", 1));
     }
     if (start_child(s, json_pack("{s:s, s:s, s:s, s:s}", "do",
                                  s->only_write ? "mkdirs" : "prepare", "dir",
@@ -178,8 +178,8 @@ static void find_sets(struct dlr_successor *s, unsigned *tasks)
                 ranks[n] = (unsigned)round->nodes[p].ranks[i];
     }
     if (n == world)
-        dlr_sets_init(&s->sets, round->nnodes, tasks, ranks, conf->members,
-                      conf->copies);
+        dlr_parity_sets_init(&s->sets, round->nnodes, tasks, ranks, conf->members,
+                             conf->copies);
 }
 
 static bool choose(struct dlr_successor *s)
@@ -307,9 +307,9 @@ static json_t *list_files(const struct dlr_successor *s)
 static void say_leave(struct dlr_agent_succession *su)
 {
     su->given = true;
-    dlr_agent_peers_say_all(su->base, su->self->node,
-                            json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
-                                      "leave", "gen", (json_int_t)su->self->run.gen));
+    dlr_agent_peers_send_all(su->base, su->self->node,
+                             json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                       "leave", "gen", (json_int_t)su->self->run.gen));
 }
 
 static void requeue(struct dlr_successor *s)
@@ -453,7 +453,7 @@ void dlr_agent_succeed_stop(struct dlr_agent_succession *su)
         dlr_plan_report_done(&s->reports[i]);
     free(s->reports);
     dlr_plan_done(&s->plan);
-    dlr_sets_done(&s->sets);
+    dlr_parity_sets_done(&s->sets);
     free(s->files);
     free(s->writer);
     free(s);

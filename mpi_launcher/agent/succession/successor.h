@@ -17,13 +17,13 @@ enum dlr_agent_succeed_phase {
 
 struct dlr_successor {
     struct dlr_agent_succession *of;
-    dlr_agent_told_fn *told; /* of orders to this node itself; its argument is of */
+    dlr_agent_reported_fn *told; /* of orders to this node itself; its argument is of */
     void (*over)(struct dlr_agent_succession *su); /* of only_write: it is done */
     enum dlr_agent_succeed_phase phase;
     unsigned waiting; /* answers of this phase that are still out */
     struct dlr_plan_report *reports;
     unsigned nreports;
-    struct dlr_sets sets; /* rows 0: no parity */
+    struct dlr_parity_sets sets; /* rows 0: no parity */
     struct dlr_plan plan;
     struct dlr_plan_file *files; /* [plan.made_by] once persisting */
     unsigned *writer;            /* [plan.made_by] whose file: of which report */

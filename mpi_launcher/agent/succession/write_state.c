@@ -67,10 +67,10 @@ static void make_rank(struct dlr_successor *s, unsigned rank)
     char node[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME], terms[TERMS], text[TERMS + 16];
     unsigned slot[DLR_PARITY_DATA_MAX], n, k;
 
-    n = dlr_sets_read_sources(src->where, slot, node);
-    k = dlr_sets_maker(&s->sets, rank, n, is_lost, &s->plan);
+    n = dlr_parity_sets_read_sources(src->where, slot, node);
+    k = dlr_parity_sets_maker(&s->sets, rank, n, is_lost, &s->plan);
     if (!msg || k == n || find_report(s, node[k]) == NOBODY ||
-        dlr_sets_rebuild_terms(&s->sets, rank, slot, terms, sizeof(terms)) < 0) {
+        dlr_parity_sets_rebuild_terms(&s->sets, rank, slot, terms, sizeof(terms)) < 0) {
         s->whole = false;
         return;
     }
@@ -82,7 +82,7 @@ static void make_rank(struct dlr_successor *s, unsigned rank)
     s->waiting++;
     s->making++;
     if (!dlr_streq(node[k], su->self->node))
-        dlr_agent_peers_say(su->base, node[k], json_incref(msg));
+        dlr_agent_peers_send(su->base, node[k], json_incref(msg));
     else if (dlr_agent_rebuild(su->snapshots, msg, &self) < 0)
         s->told(su, self.id, -EIO, "it cannot be made here");
 }
@@ -129,7 +129,7 @@ static void send_batch(struct dlr_successor *s, struct batch *b)
         json_object_set(b->msg, "with", b->with);
     json_decref(b->with);
     if (!dlr_streq(node, su->self->node)) {
-        dlr_agent_peers_say(su->base, node, b->msg);
+        dlr_agent_peers_send(su->base, node, b->msg);
         return;
     }
     dlr_agent_persist(su->snapshots, b->msg, &self);

@@ -38,14 +38,14 @@ static void close_conn(struct dlr_agent_conn *c)
     close(c->fd);
     c->fd = -1;
     zlistx_detach(tasks->conns, handle);
-    dlr_agent_bring_gone(tasks->snapshots, c);
+    dlr_agent_fetch_gone(tasks->snapshots, c);
     if (kind == DLR_CONN_STEPD)
         dlr_agent_tasks_step_gone(tasks, c);
     if (kind == DLR_CONN_WORKER)
         dlr_agent_claims_gone(tasks, c);
     free(c);
     if (kind == DLR_CONN_STEPD) {
-        dlr_agent_tasks_say_stepd(tasks, round);
+        dlr_agent_tasks_send_stepd(tasks, round);
         dlr_agent_tasks_settle(tasks, round);
     }
 }
@@ -53,10 +53,10 @@ static void close_conn(struct dlr_agent_conn *c)
 static void tell_stderr(struct dlr_agent_tasks *tasks, struct dlr_local_msg *m)
 {
     make_printable(m->text);
-    dlr_agent_say(tasks->base,
-                  json_pack("{s:i, s:s, s:I, s:i, s:s}", "v", DLR_MSG_VERSION, "t",
-                            "stderr", "round", (json_int_t)m->round, "rank", m->rank,
-                            "text", m->text));
+    dlr_agent_send_supervisor(tasks->base, json_pack("{s:i, s:s, s:I, s:i, s:s}", "v",
+                                                     DLR_MSG_VERSION, "t", "stderr",
+                                                     "round", (json_int_t)m->round,
+                                                     "rank", m->rank, "text", m->text));
 }
 
 /* The first message says what the connection is. A step of an ended round is taken too: its
@@ -71,7 +71,7 @@ static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
     switch (m->type) {
     case DLR_LOCAL_STEPD:
         c->kind = DLR_CONN_STEPD;
-        dlr_agent_tasks_say_stepd(tasks, c->round);
+        dlr_agent_tasks_send_stepd(tasks, c->round);
         return 0;
     case DLR_LOCAL_STDERR:
         c->kind = DLR_CONN_STDERR;
@@ -121,7 +121,7 @@ static int on_worker(struct dlr_agent_conn *c, struct dlr_local_msg *m)
         return -ESTALE;
     if (!dlr_agent_ranks_serves(tasks->snapshots,
                                 c)) /* it was refused, or another has its rank by now */
-        return m->type == DLR_LOCAL_BYE ? -ECONNRESET : -ESTALE;
+        return m->type == DLR_LOCAL_CLOSE ? -ECONNRESET : -ESTALE;
     make_printable(m->text);
     switch (m->type) {
     case DLR_LOCAL_RESERVE:
@@ -139,7 +139,7 @@ static int on_worker(struct dlr_agent_conn *c, struct dlr_local_msg *m)
     case DLR_LOCAL_RESTORED:
         dlr_agent_ranks_restored(tasks->snapshots, m);
         return 0;
-    case DLR_LOCAL_BYE:
+    case DLR_LOCAL_CLOSE:
         return -ECONNRESET; /* a child may hold its end for as long as it lives */
     default:
         return -EBADMSG;
@@ -201,7 +201,7 @@ static int on_accept(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     if (dlr_local_peer(fd, &uid, &pid) < 0 || uid != geteuid()) {
         close(fd);
         free(c);
-        dlr_agent_strangers_add(tasks->base);
+        dlr_agent_auth_failures_add(tasks->base);
         return 0;
     }
     if (!c || zlistx_size(tasks->conns) >= CONNS) {
@@ -288,7 +288,7 @@ struct dlr_agent_tasks *dlr_agent_tasks_new(struct dlr_agent_base *base,
     tasks->round = round;
     tasks->snapshots = snapshots;
     tasks->listen_fd = tasks->retry_timer = -1;
-    tasks->doomed = -1;
+    tasks->kill_up_to_round = -1;
     tasks->conns = zlistx_new();
     tasks->all = zlistx_new();
     return tasks->conns && tasks->all ? tasks : dlr_agent_tasks_free(tasks);

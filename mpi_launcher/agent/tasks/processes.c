@@ -37,18 +37,19 @@ struct task {
 
 static void say_task(struct task *t)
 {
-    dlr_agent_say(t->of->base,
-                  json_pack("{s:i, s:s, s:I, s:i, s:i}", "v", DLR_MSG_VERSION, "t",
-                            "task", "round", (json_int_t)t->round, "rank", t->rank,
-                            "pid", (int)t->pid));
+    dlr_agent_send_supervisor(
+        t->of->base,
+        json_pack("{s:i, s:s, s:I, s:i, s:i}", "v", DLR_MSG_VERSION, "t", "task",
+                  "round", (json_int_t)t->round, "rank", t->rank, "pid", (int)t->pid));
 }
 
 static void say_exit(struct task *t)
 {
-    dlr_agent_say(t->of->base,
-                  json_pack("{s:i, s:s, s:I, s:i, s:i, s:I}", "v", DLR_MSG_VERSION, "t",
-                            "exit", "round", (json_int_t)t->round, "rank", t->rank,
-                            "status", t->status, "at_ms", (json_int_t)t->gone_ms));
+    dlr_agent_send_supervisor(t->of->base,
+                              json_pack("{s:i, s:s, s:I, s:i, s:i, s:I}", "v",
+                                        DLR_MSG_VERSION, "t", "exit", "round",
+                                        (json_int_t)t->round, "rank", t->rank, "status",
+                                        t->status, "at_ms", (json_int_t)t->gone_ms));
 }
 
 static void tell_end(struct task *t, int status)
@@ -135,14 +136,15 @@ static unsigned count_killed(const struct dlr_agent_tasks *tasks, uint32_t round
 
 static void say_clean(struct dlr_agent_tasks *tasks, uint32_t round, unsigned killed)
 {
-    dlr_agent_say(tasks->base,
-                  json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "clean",
-                            "round", (json_int_t)round, "killed", (int)killed));
+    dlr_agent_send_supervisor(tasks->base,
+                              json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION,
+                                        "t", "clean", "round", (json_int_t)round,
+                                        "killed", (int)killed));
 }
 
 static int retry(zloop_t *loop, int timer, void *arg);
 
-static void kill_doomed(struct dlr_agent_tasks *tasks)
+static void kill_ordered(struct dlr_agent_tasks *tasks)
 {
     DLR_AUTO_FREE struct task **left = NULL;
     unsigned n = 0;
@@ -151,21 +153,22 @@ static void kill_doomed(struct dlr_agent_tasks *tasks)
     if (!left)
         return;
     for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
-        if (t->pidfd >= 0 && t->round <= tasks->doomed)
+        if (t->pidfd >= 0 && t->round <= tasks->kill_up_to_round)
             left[n++] = t;
     for (unsigned i = 0; i < n; i++)
         kill_group(left[i]);
     for (unsigned i = 0; i < n; i++)
         kill_task(left[i]);
-    if (dlr_agent_sweep(&tasks->self->run, (uint32_t)tasks->doomed, tasks->spare_srun) +
+    if (dlr_agent_sweep(&tasks->self->run, (uint32_t)tasks->kill_up_to_round,
+                        tasks->spare_srun) +
             n >
         0) {
         dlr_agent_timer(tasks->base, &tasks->retry_timer, RETRY_MS, retry, tasks);
         return;
     }
     dlr_agent_timer_end(tasks->base, &tasks->retry_timer);
-    say_clean(tasks, (uint32_t)tasks->doomed,
-              count_killed(tasks, (uint32_t)tasks->doomed));
+    say_clean(tasks, (uint32_t)tasks->kill_up_to_round,
+              count_killed(tasks, (uint32_t)tasks->kill_up_to_round));
 }
 
 static int retry(zloop_t *loop, int timer, void *arg)
@@ -173,15 +176,15 @@ static int retry(zloop_t *loop, int timer, void *arg)
     struct dlr_agent_tasks *tasks = arg;
 
     tasks->retry_timer = -1;
-    kill_doomed(tasks);
+    kill_ordered(tasks);
     return 0;
 }
 
 static void doom(struct dlr_agent_tasks *tasks, uint32_t round)
 {
-    if ((int64_t)round > tasks->doomed)
-        tasks->doomed = round;
-    kill_doomed(tasks);
+    if ((int64_t)round > tasks->kill_up_to_round)
+        tasks->kill_up_to_round = round;
+    kill_ordered(tasks);
 }
 
 void dlr_agent_tasks_kill_all(struct dlr_agent_tasks *tasks)
@@ -189,7 +192,7 @@ void dlr_agent_tasks_kill_all(struct dlr_agent_tasks *tasks)
     uint32_t newest = tasks->round->known ? tasks->round->round : 0;
 
     if (!tasks->round->known && zlistx_size(tasks->all) == 0)
-        return; /* no round yet: the first one is not doomed before it begins */
+        return; /* no round yet: the first one is not ended before it begins */
     for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
         if (t->round > newest)
             newest = t->round;
@@ -214,8 +217,8 @@ static int on_end(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     t->gone_ms = dlr_wall_ns() / 1000000;
     unwatch_task(t);
-    if (t->round <= t->of->doomed)
-        kill_doomed(t->of); /* the last one gone: the node is clean at once */
+    if (t->round <= t->of->kill_up_to_round)
+        kill_ordered(t->of); /* the last one gone: the node is clean at once */
     if (t->told)
         dlr_agent_tasks_settle(t->of, t->round);
     else if (!t->stepd)
@@ -275,8 +278,8 @@ void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *s
         dlr_agent_watch(tasks->base, pidfd, on_end, t);
     else
         dlr_agent_timer(tasks->base, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
-    if (t->round <= tasks->doomed)
-        kill_doomed(tasks);
+    if (t->round <= tasks->kill_up_to_round)
+        kill_ordered(tasks);
 }
 
 void dlr_agent_tasks_exit(struct dlr_agent_tasks *tasks, uint32_t round, int32_t rank,
@@ -296,8 +299,9 @@ void dlr_agent_tasks_exit(struct dlr_agent_tasks *tasks, uint32_t round, int32_t
  */
 static void say_orphaned(struct dlr_agent_tasks *tasks, uint32_t round)
 {
-    dlr_agent_say(tasks->base, json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
-                                         "orphaned", "round", (json_int_t)round));
+    dlr_agent_send_supervisor(tasks->base,
+                              json_pack("{s:i, s:s, s:I}", "v", DLR_MSG_VERSION, "t",
+                                        "orphaned", "round", (json_int_t)round));
 }
 
 static bool has_untold(const struct dlr_agent_tasks *tasks,
@@ -314,8 +318,8 @@ void dlr_agent_tasks_step_gone(struct dlr_agent_tasks *tasks,
 {
     bool left = false;
 
-    if (!dlr_agent_ends(tasks->base) && (int64_t)stepd->round > tasks->doomed &&
-        has_untold(tasks, stepd))
+    if (!dlr_agent_ends(tasks->base) &&
+        (int64_t)stepd->round > tasks->kill_up_to_round && has_untold(tasks, stepd))
         say_orphaned(tasks, stepd->round);
     for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all)) {
         if (t->stepd != stepd)
@@ -326,7 +330,8 @@ void dlr_agent_tasks_step_gone(struct dlr_agent_tasks *tasks,
         else
             left = true;
     }
-    if (!left || dlr_agent_ends(tasks->base) || (int64_t)stepd->round <= tasks->doomed)
+    if (!left || dlr_agent_ends(tasks->base) ||
+        (int64_t)stepd->round <= tasks->kill_up_to_round)
         return;
     dlr_warn("%s: the step of round %u has left, its tasks have not: killing them",
              tasks->self->node, stepd->round);
@@ -346,9 +351,9 @@ void dlr_agent_tasks_settle(struct dlr_agent_tasks *tasks, uint32_t round)
 {
     bool seen = false;
 
-    if (dlr_agent_ends(tasks->base) || (int64_t)round <= tasks->doomed ||
+    if (dlr_agent_ends(tasks->base) || (int64_t)round <= tasks->kill_up_to_round ||
         has_stepd(tasks, round))
-        return; /* of a doomed round kill_doomed() tells the end */
+        return; /* of a round that ends kill_ordered() tells the end */
     for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all)) {
         if (t->round != round)
             continue;
@@ -380,16 +385,17 @@ void dlr_agent_tasks_forget(struct dlr_agent_tasks *tasks, uint32_t round)
     }
 }
 
-void dlr_agent_tasks_say_stepd(struct dlr_agent_tasks *tasks, uint32_t round)
+void dlr_agent_tasks_send_stepd(struct dlr_agent_tasks *tasks, uint32_t round)
 {
     if (dlr_agent_ends(tasks->base))
         return;
-    dlr_agent_say(tasks->base, json_pack("{s:i, s:s, s:I, s:b}", "v", DLR_MSG_VERSION,
-                                         "t", "stepd", "round", (json_int_t)round,
-                                         "here", has_stepd(tasks, round)));
+    dlr_agent_send_supervisor(tasks->base,
+                              json_pack("{s:i, s:s, s:I, s:b}", "v", DLR_MSG_VERSION,
+                                        "t", "stepd", "round", (json_int_t)round,
+                                        "here", has_stepd(tasks, round)));
 }
 
-void dlr_agent_tasks_retell(struct dlr_agent_tasks *tasks)
+void dlr_agent_tasks_resend(struct dlr_agent_tasks *tasks)
 {
     for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all)) {
         say_task(t);
@@ -399,7 +405,7 @@ void dlr_agent_tasks_retell(struct dlr_agent_tasks *tasks)
     if (!tasks->round->known)
         return;
     if (has_stepd(tasks, tasks->round->round))
-        dlr_agent_tasks_say_stepd(tasks, tasks->round->round);
+        dlr_agent_tasks_send_stepd(tasks, tasks->round->round);
     dlr_agent_tasks_settle(tasks, tasks->round->round);
 }
 
@@ -426,7 +432,7 @@ void dlr_agent_tasks_kill_with_srun(struct dlr_agent_tasks *tasks)
     dlr_agent_tasks_kill_all(tasks);
 }
 
-int64_t dlr_agent_tasks_doomed(const struct dlr_agent_tasks *tasks)
+int64_t dlr_agent_tasks_kill_up_to_round(const struct dlr_agent_tasks *tasks)
 {
-    return tasks->doomed;
+    return tasks->kill_up_to_round;
 }

@@ -41,14 +41,15 @@ static void say_ranks(struct dlr_agent_tasks *tasks)
             json_array_append_new(
                 served, json_pack("[i, I]", (int)c->rank, (json_int_t)c->world));
     }
-    dlr_agent_say(tasks->base,
-                  json_pack("{s:i, s:s, s:I, s:I, s:o, s:o, s:b}", "v", DLR_MSG_VERSION,
-                            "t", "ranks", "round", (json_int_t)tasks->round->round,
-                            "turn", (json_int_t)tasks->round->turn, "waiting", waiting,
-                            "served", served, "lost", tasks->lost));
+    dlr_agent_send_supervisor(
+        tasks->base,
+        json_pack("{s:i, s:s, s:I, s:I, s:o, s:o, s:b}", "v", DLR_MSG_VERSION, "t",
+                  "ranks", "round", (json_int_t)tasks->round->round, "turn",
+                  (json_int_t)tasks->round->turn, "waiting", waiting, "served", served,
+                  "lost", tasks->lost));
 }
 
-void dlr_agent_claims_retell(struct dlr_agent_tasks *tasks)
+void dlr_agent_claims_resend(struct dlr_agent_tasks *tasks)
 {
     if (is_watched(tasks))
         say_ranks(tasks);

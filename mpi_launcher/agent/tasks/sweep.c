@@ -34,7 +34,7 @@ static const char *value_of(const char *block, size_t size, const char *name)
     return NULL;
 }
 
-/* A run's name is not enough: two jobs of one user may run the same words on one node. */
+/* A run's name is not enough: two jobs of one user may run the same arguments on one node. */
 static bool is_ours(int proc, const char *pid, const struct dlr_run_id *run,
                     bool spare_srun, uint32_t round, char *block)
 {

@@ -38,8 +38,8 @@ void dlr_agent_tasks_stop(struct dlr_agent_tasks *tasks);
 /* Another round than the one so far: its workers are closed, and ended tasks of it forgotten. */
 void dlr_agent_tasks_round(struct dlr_agent_tasks *tasks);
 /* To a supervisor that knows nothing yet: tasks, then ranks that wait. */
-void dlr_agent_tasks_retell(struct dlr_agent_tasks *tasks);
-void dlr_agent_claims_retell(struct dlr_agent_tasks *tasks);
+void dlr_agent_tasks_resend(struct dlr_agent_tasks *tasks);
+void dlr_agent_claims_resend(struct dlr_agent_tasks *tasks);
 
 /* --- killing --- */
 
@@ -48,11 +48,11 @@ void dlr_agent_claims_retell(struct dlr_agent_tasks *tasks);
  */
 void dlr_agent_tasks_kill(struct dlr_agent_tasks *tasks, uint32_t round,
                           bool spare_srun);
-/* Of all rounds; the srun is spared as it was told last. */
+/* Of all rounds; the srun is left alone as it was told last. */
 void dlr_agent_tasks_kill_all(struct dlr_agent_tasks *tasks);
-void dlr_agent_tasks_kill_with_srun(struct dlr_agent_tasks *tasks); /* not spared */
+void dlr_agent_tasks_kill_with_srun(struct dlr_agent_tasks *tasks); /* not left alone */
 /* Every round up to it is to be killed; -1: none. */
-int64_t dlr_agent_tasks_doomed(const struct dlr_agent_tasks *tasks);
+int64_t dlr_agent_tasks_kill_up_to_round(const struct dlr_agent_tasks *tasks);
 unsigned dlr_agent_tasks_left(const struct dlr_agent_tasks *tasks);
 /* Calls fn for each task that has not ended, of any round. */
 void dlr_agent_tasks_each(const struct dlr_agent_tasks *tasks,

@@ -25,7 +25,7 @@ struct dlr_sup_copies *dlr_sup_copies_new(const struct dlr_sup_copies_env *env,
     copies->members = dlr_sup_members(env->nodes);
     copies->step = dlr_sup_step(env->planning);
     copies->plan = dlr_sup_plan(env->planning);
-    copies->again.deadline_ms = INT64_MAX;
+    copies->reprotect.deadline_ms = INT64_MAX;
     return copies;
 }
 
@@ -33,15 +33,15 @@ struct dlr_sup_copies *dlr_sup_copies_free(struct dlr_sup_copies *copies)
 {
     if (!copies)
         return NULL;
-    dlr_sup_again_stop(copies);
-    dlr_sup_bring_round(copies);
-    dlr_sets_done(&copies->sets);
+    dlr_reprotect_stop(copies);
+    dlr_sup_fetch_round(copies);
+    dlr_parity_sets_done(&copies->sets);
     free(copies->holders);
     free(copies->slot_bytes);
-    free(copies->kept);
+    free(copies->holders_of_last_round);
     free(copies->transfers.list);
-    free(copies->struck);
-    free(copies->spared);
+    free(copies->rejected);
+    free(copies->retried);
     free(copies->requests);
     free(copies);
     return NULL;

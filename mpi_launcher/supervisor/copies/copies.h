@@ -29,7 +29,7 @@ struct dlr_sup_copies_env {
     struct dlr_sup_nodes *nodes;
     struct dlr_sup_steps *steps;
     struct dlr_sup_planning *planning;
-    const struct dlr_jobconf *conf;
+    const struct dlr_job_config *conf;
     const struct dlr_runinfo *info;
     const unsigned *generation; /* supervisors of this incarnation, this one too */
     const bool *took_over;      /* a supervisor of this incarnation died before us */
@@ -77,7 +77,7 @@ void dlr_sup_copies_open(struct dlr_sup_copies *copies, const struct dlr_policy 
 
 /* For the next supervisor: since when something is unprotected; which network is used.
  */
-void dlr_sup_bare_state(const struct dlr_sup_copies *copies, json_t *state);
-void dlr_sup_bare_take(struct dlr_sup_copies *copies, const json_t *state);
+void dlr_redundancy_degraded_state(const struct dlr_sup_copies *copies, json_t *state);
+void dlr_redundancy_degraded_take(struct dlr_sup_copies *copies, const json_t *state);
 
 #endif

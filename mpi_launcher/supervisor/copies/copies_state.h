@@ -23,13 +23,13 @@ struct dlr_sup_request {
 /* A copy that the network failed, and in which round: it has its second chance in the
  * next.
  */
-struct dlr_sup_spared {
-    struct dlr_plan_struck copy;
+struct dlr_retried_copy {
+    struct dlr_plan_rejected copy;
     uint32_t round;
 };
 
 /* Copies and parity of the version that a round began with, made while it runs. */
-struct dlr_sup_again {
+struct dlr_reprotect {
     bool wanted;               /* others are to keep this version */
     struct dlr_transfer *list; /* what is lacking, then how far it is */
     unsigned n, out;           /* out: not there yet; 0: nothing is under way */
@@ -42,7 +42,7 @@ struct dlr_sup_copies {
     const struct dlr_sup_copies_ops *ops; /* never NULL */
     void *arg;
     const struct dlr_members *members;
-    const struct dlr_stepplan *step;
+    const struct dlr_step_plan *step;
     const struct dlr_plan *plan; /* in force */
     const struct dlr_policy *policy;
     struct dlr_commit *commit;
@@ -52,31 +52,33 @@ struct dlr_sup_copies {
     unsigned nrequests, room;
 
     /* redundancy.c */
-    unsigned *holders;    /* [places][copies] of the plan in force */
-    struct dlr_sets sets; /* of ranks that share parity; rows 0: there are none */
+    unsigned *holders; /* [places][copies] of the plan in force */
+    struct dlr_parity_sets
+        sets;             /* of ranks that share parity; rows 0: there are none */
     uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
     int64_t
-        bare_ms; /* since then a part of a version is not where it should be, or 0 */
-    int *kept;   /* nodes of the last round that was prepared; NULL: none */
+        degraded_since_ms; /* since then a part of a version is not where it should be, or 0 */
+    int *
+        holders_of_last_round; /* nodes of the last round that was prepared; NULL: none */
     unsigned nkept;
-    bool kept_whole; /* and they have all of the newest version */
+    bool last_round_whole; /* and they have all of the newest version */
 
     struct dlr_sup_transfers transfers;
     bool preparing;
     int64_t prepare_ms; /* since then */
-    struct dlr_sup_again again;
-    struct dlr_plan_struck *struck;
-    unsigned nstruck;
-    struct dlr_sup_spared *spared;
-    unsigned nspared;
+    struct dlr_reprotect reprotect;
+    struct dlr_plan_rejected *rejected;
+    unsigned nrejected;
+    struct dlr_retried_copy *retried;
+    unsigned nretried;
 
-    struct dlr_sup_bring *brings; /* fetch.c */
-    unsigned brought;             /* in this round */
-    bool bring_failed; /* a copy could not be: a version is not bad for that */
+    struct dlr_sup_fetch *fetches; /* fetch.c */
+    unsigned fetched;              /* in this round */
+    bool fetch_failed; /* a copy could not be: a version is not bad for that */
 
     unsigned copies_bad; /* that went bad in memory, as nodes have found */
     struct dlr_bad_copies bad_copies;
-    bool common_net; /* copies go over the control plane's network */
+    bool fallback_network; /* copies go over the control plane's network */
 };
 
 #endif

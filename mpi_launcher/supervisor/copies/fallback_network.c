@@ -13,11 +13,11 @@ void dlr_sup_on_unreached(struct dlr_sup_copies *copies, unsigned node,
 {
     const char *why = "";
 
-    if (copies->common_net || copies->env.conf->net[0])
+    if (copies->fallback_network || copies->env.conf->net[0])
         return;
     dlr_msg_str(msg, "why", &why);
-    copies->common_net = true;
-    dlr_sup_say(
+    copies->fallback_network = true;
+    dlr_user_line(
         copies->env.io,
         "%s does not reach the others over the network that is fastest there "
         "(%s): copies go over that of the control plane; --dlrover-set=net=DEVICE "
@@ -29,16 +29,17 @@ void dlr_sup_on_unreached(struct dlr_sup_copies *copies, unsigned node,
 
 bool dlr_sup_common_net(const struct dlr_sup_copies *copies)
 {
-    return copies->common_net;
+    return copies->fallback_network;
 }
 
 void dlr_sup_net_state(const struct dlr_sup_copies *copies, json_t *state)
 {
-    json_object_set_new(state, "common_net", json_boolean(copies->common_net));
+    json_object_set_new(state, "fallback_network",
+                        json_boolean(copies->fallback_network));
 }
 
 /* Agents of the round have changed already and do not change back. */
 void dlr_sup_net_take(struct dlr_sup_copies *copies, const json_t *state)
 {
-    copies->common_net = json_is_true(json_object_get(state, "common_net"));
+    copies->fallback_network = json_is_true(json_object_get(state, "fallback_network"));
 }

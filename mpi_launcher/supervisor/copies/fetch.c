@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies of the version to restore that a rank wants to read though they are not its
  * own: those of another number of ranks, which nobody can give out before the regions
- * are named, and what programs look at. An agent asks for each; it is brought to its
+ * are named, and what programs look at. An agent asks for each; it is fetched to its
  * node, or its file is named.
  */
 #include <errno.h>
@@ -18,12 +18,12 @@
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 
 /* One that is on its way. */
-struct dlr_sup_bring {
-    struct dlr_sup_bring *next;
+struct dlr_sup_fetch {
+    struct dlr_sup_fetch *next;
     struct dlr_transfer t;
 };
 
-bool dlr_sup_other_world(const struct dlr_sup_copies *copies)
+bool dlr_restore_changes_world_size(const struct dlr_sup_copies *copies)
 {
     return copies->plan->restore && (copies->ops->anywhere(copies->arg) ||
                                      copies->plan->made_by != copies->plan->world);
@@ -37,7 +37,7 @@ json_t *dlr_sup_restore_row(const struct dlr_sup_copies *copies)
         return json_null();
     row = json_pack("{s:I,s:I}", "vround", (json_int_t)copies->plan->version.round,
                     "step", (json_int_t)copies->plan->version.step);
-    if (dlr_sup_other_world(copies))
+    if (dlr_restore_changes_world_size(copies))
         json_object_set_new(row, "world", json_integer(copies->plan->made_by));
     return row;
 }
@@ -45,7 +45,7 @@ json_t *dlr_sup_restore_row(const struct dlr_sup_copies *copies)
 static void say_brought(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
                         int rc, const char *why, const char *path)
 {
-    json_t *msg = dlr_msg_new("brought");
+    json_t *msg = dlr_msg_new("fetched");
 
     json_object_set_new(msg, "round", json_integer(copies->ops->round(copies->arg)));
     json_object_set_new(msg, "rank", json_integer(rank));
@@ -56,26 +56,26 @@ static void say_brought(struct dlr_sup_copies *copies, unsigned node, unsigned r
     dlr_sup_send(copies->env.nodes, node, msg);
 }
 
-static struct dlr_sup_bring *find(const struct dlr_sup_copies *copies, unsigned node,
+static struct dlr_sup_fetch *find(const struct dlr_sup_copies *copies, unsigned node,
                                   unsigned rank)
 {
-    struct dlr_sup_bring *b = copies->brings;
+    struct dlr_sup_fetch *b = copies->fetches;
 
     while (b && (b->t.to != node || b->t.rank != rank))
         b = b->next;
     return b;
 }
 
-static void end(struct dlr_sup_copies *copies, struct dlr_sup_bring *b, int rc,
+static void end(struct dlr_sup_copies *copies, struct dlr_sup_fetch *b, int rc,
                 const char *why)
 {
-    struct dlr_sup_bring **at = &copies->brings;
+    struct dlr_sup_fetch **at = &copies->fetches;
 
     while (*at != b)
         at = &(*at)->next;
     *at = b->next;
-    copies->brought += rc == 0;
-    copies->bring_failed |= rc < 0;
+    copies->fetched += rc == 0;
+    copies->fetch_failed |= rc < 0;
     dlr_sup_request_drop(copies, b->t.id);
     say_brought(copies, b->t.to, b->t.rank, rc, why, NULL);
     free(b);
@@ -88,7 +88,7 @@ static int holder_of(const struct dlr_sup_copies *copies, unsigned rank)
 {
     const struct dlr_plan_source *src = &copies->plan->sources[rank];
 
-    if (!dlr_sup_other_world(copies))
+    if (!dlr_restore_changes_world_size(copies))
         return dlr_sup_node_of(copies->env.planning,
                                dlr_sup_place_of(copies->env.planning, rank));
     return src->where ? dlr_members_find(copies->members, src->where) : -1;
@@ -97,7 +97,7 @@ static int holder_of(const struct dlr_sup_copies *copies, unsigned rank)
 static void bring_done(void *arg, unsigned node, uint64_t id, int rc, const char *why)
 {
     struct dlr_sup_copies *copies = arg;
-    struct dlr_sup_bring *b = copies->brings;
+    struct dlr_sup_fetch *b = copies->fetches;
     const char *where;
 
     while (b && (b->t.id != id || b->t.from != node))
@@ -106,18 +106,18 @@ static void bring_done(void *arg, unsigned node, uint64_t id, int rc, const char
         return;
     rc = dlr_sup_copy_rc(rc);
     where = copies->members->list[node].node.name;
-    if (rc < 0 &&
-        dlr_sup_blames(copies, where, (int)b->t.rank, copies->plan->version, rc))
-        dlr_sup_strike(
+    if (rc < 0 && dlr_transfer_is_rejected(copies, where, (int)b->t.rank,
+                                           copies->plan->version, rc))
+        dlr_reject_copy(
             copies, where, (int)b->t.rank,
             copies->plan->version); /* the next plan takes another copy of it */
     end(copies, b, rc, why);
 }
 
-void dlr_sup_on_bring(struct dlr_sup_copies *copies, unsigned node, const json_t *msg)
+void dlr_sup_on_fetch(struct dlr_sup_copies *copies, unsigned node, const json_t *msg)
 {
     uint64_t round, rank;
-    struct dlr_sup_bring *b;
+    struct dlr_sup_fetch *b;
     json_t *order;
     int holder;
 
@@ -128,7 +128,7 @@ void dlr_sup_on_bring(struct dlr_sup_copies *copies, unsigned node, const json_t
         dlr_msg_uint(msg, "rank", copies->plan->made_by - 1, &rank) < 0 ||
         find(copies, node, (unsigned)rank))
         return;
-    if (dlr_sup_other_world(copies) &&
+    if (dlr_restore_changes_world_size(copies) &&
         copies->plan->sources[rank].from == DLR_PLAN_FILE) {
         say_brought(copies, node, (unsigned)rank, 0, "",
                     copies->plan->sources[rank].where);
@@ -147,21 +147,21 @@ void dlr_sup_on_bring(struct dlr_sup_copies *copies, unsigned node, const json_t
                                  .rank = (unsigned)rank,
                                  .from = holder,
                                  .to = node};
-    b->next = copies->brings;
-    copies->brings = b;
+    b->next = copies->fetches;
+    copies->fetches = b;
     order = dlr_msg_new("reserve");
     json_object_set_new(order, "round", json_integer(copies->ops->round(copies->arg)));
     json_object_set_new(order, "rank", json_integer((json_int_t)rank));
     json_object_set_new(order, "bytes",
                         json_integer((json_int_t)copies->plan->sources[rank].bytes));
-    json_object_set_new(order, "bring", json_true());
+    json_object_set_new(order, "fetch", json_true());
     dlr_sup_send(copies->env.nodes, node, order);
 }
 
 void dlr_sup_on_room(struct dlr_sup_copies *copies, unsigned node, const json_t *msg)
 {
     uint64_t round, rank, rc;
-    struct dlr_sup_bring *b;
+    struct dlr_sup_fetch *b;
     const char *why = "";
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
@@ -186,9 +186,9 @@ void dlr_sup_on_room(struct dlr_sup_copies *copies, unsigned node, const json_t 
                                                  : "");
 }
 
-void dlr_sup_bring_lost(struct dlr_sup_copies *copies, unsigned node)
+void dlr_sup_fetch_lost(struct dlr_sup_copies *copies, unsigned node)
 {
-    for (struct dlr_sup_bring *b = copies->brings, *next; b; b = next) {
+    for (struct dlr_sup_fetch *b = copies->fetches, *next; b; b = next) {
         next = b->next;
         if (b->t.from == node || b->t.to == node)
             end(copies, b, -EPIPE, "the node that has its copy is gone");
@@ -197,22 +197,22 @@ void dlr_sup_bring_lost(struct dlr_sup_copies *copies, unsigned node)
 
 unsigned dlr_sup_brought(const struct dlr_sup_copies *copies)
 {
-    return copies->brought;
+    return copies->fetched;
 }
 
 bool dlr_sup_bring_failed(const struct dlr_sup_copies *copies)
 {
-    return copies->bring_failed;
+    return copies->fetch_failed;
 }
 
-void dlr_sup_bring_round(struct dlr_sup_copies *copies)
+void dlr_sup_fetch_round(struct dlr_sup_copies *copies)
 {
-    for (struct dlr_sup_bring *b = copies->brings, *next; b; b = next) {
+    for (struct dlr_sup_fetch *b = copies->fetches, *next; b; b = next) {
         next = b->next;
         free(b);
     }
     dlr_sup_requests_drop(copies, bring_done);
-    copies->brings = NULL;
-    copies->brought = 0;
-    copies->bring_failed = false;
+    copies->fetches = NULL;
+    copies->fetched = 0;
+    copies->fetch_failed = false;
 }

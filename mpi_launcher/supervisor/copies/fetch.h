@@ -6,14 +6,14 @@
 #include "mpi_launcher/supervisor/copies/copies.h"
 
 /* A version of another number of ranks is to be restored, or one that is elsewhere. */
-bool dlr_sup_other_world(const struct dlr_sup_copies *copies);
+bool dlr_restore_changes_world_size(const struct dlr_sup_copies *copies);
 json_t *
 dlr_sup_restore_row(const struct dlr_sup_copies *copies); /* of the round message */
-/* A worker of node reads another rank's copy: it is brought there. */
-void dlr_sup_on_bring(struct dlr_sup_copies *copies, unsigned node, const json_t *msg);
+/* A worker of node reads another rank's copy: it is fetched there. */
+void dlr_sup_on_fetch(struct dlr_sup_copies *copies, unsigned node, const json_t *msg);
 void dlr_sup_on_room(struct dlr_sup_copies *copies, unsigned node, const json_t *msg);
-void dlr_sup_bring_lost(struct dlr_sup_copies *copies, unsigned node);
-void dlr_sup_bring_round(
+void dlr_sup_fetch_lost(struct dlr_sup_copies *copies, unsigned node);
+void dlr_sup_fetch_round(
     struct dlr_sup_copies *copies); /* none of a former round goes on */
 /* In this round: how many came, and whether one could not: a version is not bad for
  * that.

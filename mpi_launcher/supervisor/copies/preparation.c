@@ -55,14 +55,14 @@ void dlr_sup_transfers_of_plan(struct dlr_sup_copies *copies)
 
 void dlr_sup_prepare_move(struct dlr_sup_copies *copies)
 {
-    bool other = dlr_sup_other_world(copies);
+    bool other = dlr_restore_changes_world_size(copies);
 
     for (unsigned r = 0; copies->plan->restore && !other && r < copies->plan->world;
          r++)
         move_rank(copies, r);
     if (other)
         dlr_sup_rebuild_lost(copies);
-    dlr_sup_again_plan(copies);
+    dlr_reprotect_plan(copies);
 }
 
 bool dlr_sup_is_preparing(const struct dlr_sup_copies *copies)
@@ -94,7 +94,7 @@ void dlr_sup_on_ready(struct dlr_sup_copies *copies, unsigned node, unsigned ran
     if (round != dlr_policy_round(copies->policy))
         return;
     dlr_sup_transfers_ready(copies, node, rank);
-    dlr_sup_again_ready(copies, node, rank);
+    dlr_reprotect_ready(copies, node, rank);
     if (dlr_policy_phase(copies->policy) != DLR_PHASE_RUN)
         return; /* slots for a transfer; the worker asks for its own */
     if (rank >= copies->plan->world) {
@@ -119,7 +119,7 @@ static void prepared(struct dlr_sup_copies *copies)
                          "copies", copies->transfers.moved);
     if (copies->transfers.rc == 0) {
         dlr_sup_rebuild_known(copies);
-        dlr_sup_again_start(copies);
+        dlr_reprotect_start(copies);
     }
     copies->ops->prepared(copies->arg, copies->transfers.rc, copies->transfers.why);
 }
@@ -133,13 +133,13 @@ void dlr_sup_transfers_check(struct dlr_sup_copies *copies)
         return;
     }
     /* The next srun writes to the same file. */
-    if (dlr_sup_transfers_ended(copies) && !dlr_sup_is_draining(copies->env.steps))
+    if (dlr_sup_transfers_ended(copies) && !dlr_srun_is_flushed(copies->env.steps))
         prepared(copies);
 }
 
 void dlr_sup_transfers_lost(struct dlr_sup_copies *copies, unsigned node)
 {
-    dlr_sup_bring_lost(copies, node);
+    dlr_sup_fetch_lost(copies, node);
     dlr_sup_transfers_end_on(copies, node);
-    dlr_sup_again_lost(copies, node);
+    dlr_reprotect_lost(copies, node);
 }

@@ -32,7 +32,7 @@ static void read_parts(const struct dlr_sup_copies *copies,
 {
     char name[DLR_PARITY_DATA_MAX][DLR_TOPO_NAME];
 
-    ret->n = dlr_sets_read_sources(src->where, ret->slot, name);
+    ret->n = dlr_parity_sets_read_sources(src->where, ret->slot, name);
     for (unsigned i = 0; i < ret->n; i++)
         ret->node[i] = dlr_members_find(copies->members, name[i]);
 }
@@ -40,7 +40,7 @@ static void read_parts(const struct dlr_sup_copies *copies,
 /* Node home learns what to make it of; when it has room, the parts are sent. The
  * transfer's number, 0: it cannot be.
  */
-static uint64_t order(struct dlr_sup_copies *copies, const struct dlr_sets *sets,
+static uint64_t order(struct dlr_sup_copies *copies, const struct dlr_parity_sets *sets,
                       unsigned rank, const struct parts *parts, int home)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX];
@@ -48,8 +48,9 @@ static uint64_t order(struct dlr_sup_copies *copies, const struct dlr_sets *sets
     struct dlr_transfer *t;
     uint64_t id;
 
-    if (sets->rows == 0 || parts->n != dlr_sets_group(sets, rank, ranks) ||
-        dlr_sets_rebuild_terms(sets, rank, parts->slot, terms, sizeof(terms)) < 0)
+    if (sets->rows == 0 || parts->n != dlr_parity_sets_group(sets, rank, ranks) ||
+        dlr_parity_sets_rebuild_terms(sets, rank, parts->slot, terms, sizeof(terms)) <
+            0)
         return 0;
     t = dlr_sup_add_transfer(copies, rank, home, home, true);
     if (!t)
@@ -92,7 +93,7 @@ static bool is_lost(void *arg, unsigned rank)
 uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup_copies *copies,
                                   const struct dlr_plan *plan, unsigned rank)
 {
-    DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
+    DLR_CLEANUP(dlr_parity_sets_done) struct dlr_parity_sets sets = {0};
     const struct dlr_plan_source *src = &plan->sources[rank];
     struct parts parts;
     uint64_t id;
@@ -101,7 +102,7 @@ uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup_copies *copies,
     if (dlr_sup_world_sets(copies->env.planning, plan->made_by, &sets) < 0)
         return 0;
     read_parts(copies, src, &parts);
-    k = dlr_sets_maker(&sets, rank, parts.n, is_lost, (void *)plan);
+    k = dlr_parity_sets_maker(&sets, rank, parts.n, is_lost, (void *)plan);
     id = k < parts.n ? order(copies, &sets, rank, &parts, parts.node[k]) : 0;
     if (id)
         dlr_sup_ask_reserve(copies, (unsigned)parts.node[k], rank, src->bytes);
@@ -110,7 +111,7 @@ uint64_t dlr_sup_rebuild_anywhere(struct dlr_sup_copies *copies,
 
 /* --- of another number of ranks --------------------------------------------------- */
 
-/* Room as for a copy that is brought: a slot of its own, which no rank of this round
+/* Room as for a copy that is fetched: a slot of its own, which no rank of this round
  * has.
  */
 static void ask_room(struct dlr_sup_copies *copies, const struct dlr_transfer *t)
@@ -121,15 +122,15 @@ static void ask_room(struct dlr_sup_copies *copies, const struct dlr_transfer *t
     json_object_set_new(msg, "round", json_integer(dlr_policy_round(copies->policy)));
     json_object_set_new(msg, "rank", json_integer(t->rank));
     json_object_set_new(msg, "bytes", json_integer((json_int_t)bytes));
-    json_object_set_new(msg, "bring", json_true());
+    json_object_set_new(msg, "fetch", json_true());
     json_object_set_new(msg, "make", json_true());
     dlr_sup_send(copies->env.nodes, t->to, msg);
 }
 
 static unsigned count_lost(const struct dlr_sup_copies *copies,
-                           const struct dlr_sets *sets, unsigned rank)
+                           const struct dlr_parity_sets *sets, unsigned rank)
 {
-    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(sets, rank, ranks),
+    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_parity_sets_group(sets, rank, ranks),
                                          lost = 0;
 
     for (unsigned i = 0; i < n; i++)
@@ -140,7 +141,7 @@ static unsigned count_lost(const struct dlr_sup_copies *copies,
 /* On the first node that it falls to, or, tried on so many, on the next. Those of
  * another lost rank of the group are others. -ENOENT: there is none.
  */
-static int make(struct dlr_sup_copies *copies, const struct dlr_sets *sets,
+static int make(struct dlr_sup_copies *copies, const struct dlr_parity_sets *sets,
                 unsigned rank, unsigned tried)
 {
     struct dlr_transfer *t;
@@ -148,30 +149,31 @@ static int make(struct dlr_sup_copies *copies, const struct dlr_sets *sets,
     unsigned k;
 
     read_parts(copies, &copies->plan->sources[rank], &parts);
-    k = dlr_sets_maker(sets, rank, parts.n, is_lost, (void *)copies->plan);
+    k = dlr_parity_sets_maker(sets, rank, parts.n, is_lost, (void *)copies->plan);
     k += tried * count_lost(copies, sets, rank);
     t = k < parts.n
             ? dlr_sup_transfer(copies, order(copies, sets, rank, &parts, parts.node[k]))
             : NULL;
     if (!t)
         return -ENOENT;
-    t->brought = true;
+    t->fetched = true;
     t->tried = tried;
     ask_room(copies, t);
     return 0;
 }
 
 /* Not of memory: the next plan takes a file, or an older version. */
-static void give_up(struct dlr_sup_copies *copies, const struct dlr_sets *sets,
+static void give_up(struct dlr_sup_copies *copies, const struct dlr_parity_sets *sets,
                     unsigned rank, const char *why)
 {
     const struct dlr_version *v = &copies->plan->version;
     unsigned ranks[DLR_PARITY_DATA_MAX];
 
-    dlr_sets_group(sets, rank, ranks);
+    dlr_parity_sets_group(sets, rank, ranks);
     for (unsigned row = 0; row < sets->rows; row++)
-        dlr_sup_strike(copies, "*", (int)dlr_sets_shard(sets, ranks[0], row), *v);
-    dlr_sup_say(
+        dlr_reject_copy(copies, "*", (int)dlr_parity_sets_shard(sets, ranks[0], row),
+                        *v);
+    dlr_user_line(
         copies->env.io,
         "rank %u of version %u/%llu cannot be made of parity, no node with a part "
         "of it has room: %s",
@@ -181,7 +183,7 @@ static void give_up(struct dlr_sup_copies *copies, const struct dlr_sets *sets,
 
 void dlr_sup_rebuild_lost(struct dlr_sup_copies *copies)
 {
-    DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
+    DLR_CLEANUP(dlr_parity_sets_done) struct dlr_parity_sets sets = {0};
 
     for (unsigned r = 0; r < copies->plan->made_by; r++) {
         if (copies->plan->sources[r].from != DLR_PLAN_PARITY)
@@ -202,7 +204,7 @@ static struct dlr_transfer *find(const struct dlr_sup_copies *copies, unsigned n
     for (unsigned i = 0; copies->preparing && i < copies->transfers.n; i++) {
         struct dlr_transfer *t = &copies->transfers.list[i];
 
-        if (t->brought && t->to == node && t->rank == rank && !t->started && !t->ended)
+        if (t->fetched && t->to == node && t->rank == rank && !t->started && !t->ended)
             return t;
     }
     return NULL;
@@ -219,7 +221,7 @@ static void drop(struct dlr_sup_copies *copies, uint64_t id)
 bool dlr_sup_rebuild_room(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
                           int rc, const char *why)
 {
-    DLR_CLEANUP(dlr_sets_done) struct dlr_sets sets = {0};
+    DLR_CLEANUP(dlr_parity_sets_done) struct dlr_parity_sets sets = {0};
     struct dlr_transfer *t = find(copies, node, rank);
     unsigned tried;
 
@@ -245,7 +247,7 @@ void dlr_sup_rebuild_known(struct dlr_sup_copies *copies)
     for (unsigned i = 0; i < copies->transfers.n; i++) {
         const struct dlr_transfer *t = &copies->transfers.list[i];
 
-        if (!t->brought || !t->started)
+        if (!t->fetched || !t->started)
             continue;
         /* Of a part rank is a slot's number. Without memory it is still of parity: who
          * wants it is refused, and the round begins anew.

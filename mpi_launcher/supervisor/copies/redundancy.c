@@ -38,14 +38,14 @@ static void tell_sets(struct dlr_sup_copies *copies)
     unsigned members = copies->env.conf->redundancy.members, rows = copies->sets.rows;
 
     for (unsigned r = 0; r < copies->sets.world; r++) {
-        unsigned n = dlr_sets_group(&copies->sets, r, ranks);
+        unsigned n = dlr_parity_sets_group(&copies->sets, r, ranks);
 
         most = n > most ? n : most;
         shards += ranks[0] == r ? rows : 0;
     }
     if (most == members || *copies->env.took_over)
         return;
-    dlr_sup_say(
+    dlr_user_line(
         copies->env.io,
         "--dlrover-redundancy: %u nodes make sets of %u, not of %u, so that %u "
         "%s outside each: %.2f bytes of memory for each byte of state, not %.2f",
@@ -57,7 +57,7 @@ int dlr_sup_redundancy_check(struct dlr_sup_copies *copies, struct dlr_err *err)
 {
     unsigned others = copies->env.conf->redundancy.copies,
              members = copies->env.conf->redundancy.members;
-    struct dlr_plan_world seats = dlr_sup_seats(copies->env.planning);
+    struct dlr_plan_world placement = dlr_sup_placement(copies->env.planning);
     int rc = 0;
 
     if (others > 1 && copies->step->nplaces <= others)
@@ -67,8 +67,8 @@ int dlr_sup_redundancy_check(struct dlr_sup_copies *copies, struct dlr_err *err)
                         "less redundancy",
                         others, others + 1, copies->step->nplaces);
     if (members && copies->step->nplaces > 1)
-        rc = dlr_sets_init(&copies->sets, seats.nplaces, seats.tasks, seats.ranks,
-                           members, others);
+        rc = dlr_parity_sets_init(&copies->sets, placement.nplaces, placement.tasks,
+                                  placement.ranks, members, others);
     if (rc == 0 && copies->sets.rows > 0)
         tell_sets(copies);
     return rc < 0 ? dlr_fail(err, rc, "out of memory") : 0;
@@ -78,11 +78,11 @@ int dlr_sup_redundancy_replanned(struct dlr_sup_copies *copies, struct dlr_err *
 {
     int rc;
 
-    dlr_sets_done(&copies->sets);
+    dlr_parity_sets_done(&copies->sets);
     copies->sets.rows = 0;
     rc = dlr_sup_redundancy_check(copies, err);
-    free(copies->kept);
-    copies->kept = NULL;
+    free(copies->holders_of_last_round);
+    copies->holders_of_last_round = NULL;
     copies->nkept = 0;
     return rc;
 }
@@ -94,12 +94,12 @@ int dlr_sup_redundancy_reseated(struct dlr_sup_copies *copies, const unsigned *t
 
     if (rows == 0)
         return 0;
-    dlr_sets_done(&copies->sets);
-    return dlr_sets_init(&copies->sets, copies->plan->nplaces, tasks, ranks,
-                         copies->env.conf->redundancy.members, rows);
+    dlr_parity_sets_done(&copies->sets);
+    return dlr_parity_sets_init(&copies->sets, copies->plan->nplaces, tasks, ranks,
+                                copies->env.conf->redundancy.members, rows);
 }
 
-const struct dlr_sets *dlr_sup_sets(const struct dlr_sup_copies *copies)
+const struct dlr_parity_sets *dlr_sup_sets(const struct dlr_sup_copies *copies)
 {
     return &copies->sets;
 }
@@ -110,7 +110,7 @@ static int choose_holders(struct dlr_sup_copies *copies,
     DLR_AUTO_FREE unsigned *place = calloc(copies->plan->nplaces, sizeof(*place));
 
     if (copies->sets.rows > 0)
-        return dlr_sets_holders(&copies->sets, nodes, holder);
+        return dlr_parity_sets_holders(&copies->sets, nodes, holder);
     if (!place)
         return -ENOMEM;
     for (unsigned p = 0; p < copies->plan->nplaces; p++)
@@ -167,13 +167,14 @@ int dlr_sup_holder_of(const struct dlr_sup_copies *copies, unsigned place,
 /* Bytes of a slot whose one region takes the image of any slot of so many. */
 static uint64_t shard_bytes(uint64_t slot)
 {
-    return slot + 2 * BLOCK + (slot / DLR_SLOT_CHUNK + 2) * sizeof(uint32_t);
+    return slot + 2 * BLOCK + (slot / DLR_SLOT_BLOCK + 2) * sizeof(uint32_t);
 }
 
 /* Parity: asks for the shards of rank's group when all its ranks have their slots. */
 static void member_ready(struct dlr_sup_copies *copies, unsigned rank)
 {
-    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(&copies->sets, rank, ranks);
+    unsigned ranks[DLR_PARITY_DATA_MAX],
+        n = dlr_parity_sets_group(&copies->sets, rank, ranks);
     unsigned place = (unsigned)dlr_sup_place_of(copies->env.planning, ranks[0]);
     uint64_t most = 0;
 
@@ -186,7 +187,7 @@ static void member_ready(struct dlr_sup_copies *copies, unsigned rank)
     for (unsigned row = 0; row < copies->sets.rows; row++)
         dlr_sup_ask_reserve(
             copies, (unsigned)dlr_sup_holder_node(copies, place, row + 1),
-            dlr_sets_shard(&copies->sets, ranks[0], row), shard_bytes(most));
+            dlr_parity_sets_shard(&copies->sets, ranks[0], row), shard_bytes(most));
 }
 
 void dlr_sup_holders_ask(struct dlr_sup_copies *copies, unsigned rank)
@@ -215,7 +216,7 @@ void dlr_sup_holders_ask_all(struct dlr_sup_copies *copies)
 
     for (unsigned r = 0; r < copies->plan->world; r++) {
         if (copies->sets.rows > 0)
-            dlr_sets_group(&copies->sets, r, ranks);
+            dlr_parity_sets_group(&copies->sets, r, ranks);
         if (copies->slot_bytes[r] && (copies->sets.rows == 0 || ranks[0] == r))
             dlr_sup_holders_ask(copies, r);
     }
@@ -225,24 +226,28 @@ void dlr_sup_holders_keep(struct dlr_sup_copies *copies)
 {
     unsigned each = dlr_sup_copies(copies) + 1;
 
-    free(copies->kept);
-    copies->kept = calloc((size_t)copies->plan->nplaces * each, sizeof(*copies->kept));
-    copies->nkept = copies->kept ? copies->plan->nplaces * each : 0;
-    for (unsigned p = 0; copies->kept && p < copies->plan->nplaces; p++)
+    free(copies->holders_of_last_round);
+    copies->holders_of_last_round = calloc((size_t)copies->plan->nplaces * each,
+                                           sizeof(*copies->holders_of_last_round));
+    copies->nkept = copies->holders_of_last_round ? copies->plan->nplaces * each : 0;
+    for (unsigned p = 0; copies->holders_of_last_round && p < copies->plan->nplaces;
+         p++)
         for (unsigned k = 0; k < each; k++)
-            copies->kept[(size_t)p * each + k] = dlr_sup_holder_node(copies, p, k);
-    copies->kept_whole = copies->kept && copies->again.wanted && copies->again.n == 0 &&
-                         !copies->again.failed;
+            copies->holders_of_last_round[(size_t)p * each + k] =
+                dlr_sup_holder_node(copies, p, k);
+    copies->last_round_whole = copies->holders_of_last_round &&
+                               copies->reprotect.wanted && copies->reprotect.n == 0 &&
+                               !copies->reprotect.failed;
 }
 
 bool dlr_sup_kept_whole(const struct dlr_sup_copies *copies)
 {
-    return copies->kept_whole;
+    return copies->last_round_whole;
 }
 
 void dlr_sup_set_kept_whole(struct dlr_sup_copies *copies)
 {
-    copies->kept_whole = true;
+    copies->last_round_whole = true;
 }
 
 bool dlr_sup_holder_has(const struct dlr_sup_copies *copies, unsigned place, unsigned k)
@@ -250,10 +255,11 @@ bool dlr_sup_holder_has(const struct dlr_sup_copies *copies, unsigned place, uns
     size_t at = (size_t)place * (dlr_sup_copies(copies) + 1);
     struct dlr_version newest;
 
-    return copies->kept && copies->kept_whole &&
+    return copies->holders_of_last_round && copies->last_round_whole &&
            dlr_commit_newest(copies->commit, &newest) &&
            dlr_version_eq(newest, copies->plan->version) &&
-           copies->kept[at + k] == dlr_sup_holder_node(copies, place, k);
+           copies->holders_of_last_round[at + k] ==
+               dlr_sup_holder_node(copies, place, k);
 }
 
 json_t *dlr_sup_holder_names(const struct dlr_sup_copies *copies, unsigned place)
@@ -272,21 +278,21 @@ json_t *dlr_sup_holder_names(const struct dlr_sup_copies *copies, unsigned place
 static void forget_holder(struct dlr_sup_copies *copies, unsigned node)
 {
     for (unsigned i = 0; i < copies->nkept; i++)
-        if (copies->kept[i] == (int)node)
-            copies->kept[i] = -1;
+        if (copies->holders_of_last_round[i] == (int)node)
+            copies->holders_of_last_round[i] = -1;
 }
 
-void dlr_sup_bare(struct dlr_sup_copies *copies, unsigned node)
+void dlr_redundancy_degraded(struct dlr_sup_copies *copies, unsigned node)
 {
     struct dlr_version newest;
 
     forget_holder(copies, node);
-    if (copies->bare_ms || !dlr_sup_has_plan(copies->plan) ||
+    if (copies->degraded_since_ms || !dlr_sup_has_plan(copies->plan) ||
         dlr_sup_copies(copies) == 0 || !dlr_commit_newest(copies->commit, &newest))
         return;
     for (unsigned p = 0; p < copies->plan->nplaces; p++)
         if (dlr_sup_holder_of(copies, p, node) >= 0) {
-            copies->bare_ms = dlr_sup_now();
+            copies->degraded_since_ms = dlr_sup_now();
             dlr_journal_note(dlr_sup_journal(copies->env.io), "unprotected", "s:s,s:o",
                              "node", copies->members->list[node].node.name, "version",
                              dlr_sup_version(&newest));
@@ -297,40 +303,41 @@ void dlr_sup_bare(struct dlr_sup_copies *copies, unsigned node)
 
 bool dlr_sup_is_bare(const struct dlr_sup_copies *copies)
 {
-    return copies->bare_ms != 0;
+    return copies->degraded_since_ms != 0;
 }
 
-void dlr_sup_covered(struct dlr_sup_copies *copies)
+void dlr_redundancy_restored(struct dlr_sup_copies *copies)
 {
     struct dlr_version newest;
-    int64_t since = copies->bare_ms;
+    int64_t since = copies->degraded_since_ms;
 
-    copies->kept_whole = copies->kept != NULL;
+    copies->last_round_whole = copies->holders_of_last_round != NULL;
     if (!since || !dlr_commit_newest(copies->commit, &newest))
         return;
-    copies->bare_ms = 0;
+    copies->degraded_since_ms = 0;
     copies->ops->changed(copies->arg);
     dlr_journal_note(dlr_sup_journal(copies->env.io), "protected", "s:o,s:I", "version",
                      dlr_sup_version(&newest), "took_ms",
                      (json_int_t)(dlr_sup_now() - since));
 }
 
-void dlr_sup_bare_state(const struct dlr_sup_copies *copies, json_t *state)
+void dlr_redundancy_degraded_state(const struct dlr_sup_copies *copies, json_t *state)
 {
-    json_object_set_new(state, "bare_ms", json_integer(copies->bare_ms));
+    json_object_set_new(state, "degraded_since_ms",
+                        json_integer(copies->degraded_since_ms));
 }
 
-void dlr_sup_bare_take(struct dlr_sup_copies *copies, const json_t *state)
+void dlr_redundancy_degraded_take(struct dlr_sup_copies *copies, const json_t *state)
 {
     uint64_t ms = 0;
 
-    dlr_msg_uint(state, "bare_ms", INT64_MAX, &ms);
-    copies->bare_ms = (int64_t)ms;
+    dlr_msg_uint(state, "degraded_since_ms", INT64_MAX, &ms);
+    copies->degraded_since_ms = (int64_t)ms;
 }
 
 /* --- parity ----------------------------------------------------------------------- */
 
-json_t *dlr_sup_round_sums(const struct dlr_sup_copies *copies)
+json_t *dlr_sup_round_parity(const struct dlr_sup_copies *copies)
 {
     json_t *sums = json_array();
 
@@ -338,21 +345,22 @@ json_t *dlr_sup_round_sums(const struct dlr_sup_copies *copies)
         unsigned ranks[DLR_PARITY_DATA_MAX],
             place = (unsigned)dlr_sup_place_of(copies->env.planning, r);
 
-        dlr_sets_group(&copies->sets, r, ranks);
+        dlr_parity_sets_group(&copies->sets, r, ranks);
         if (ranks[0] != r)
             continue;
         for (unsigned row = 0; row < copies->sets.rows; row++) {
             char terms[TERMS], text[TERMS + 16];
             unsigned at = dlr_sup_holder(copies, place, row + 1);
 
-            if (dlr_sets_parity_terms(&copies->sets, r, row, terms, sizeof(terms)) < 0)
+            if (dlr_parity_sets_parity_terms(&copies->sets, r, row, terms,
+                                             sizeof(terms)) < 0)
                 continue;
             dlr_format(text, sizeof(text), "%u %s", copies->plan->world, terms);
-            json_array_append_new(sums,
-                                  json_pack("{s:s,s:i,s:s}", "node",
-                                            copies->plan->places[at].node.name, "rank",
-                                            (int)dlr_sets_shard(&copies->sets, r, row),
-                                            "terms", text));
+            json_array_append_new(
+                sums,
+                json_pack("{s:s,s:i,s:s}", "node", copies->plan->places[at].node.name,
+                          "rank", (int)dlr_parity_sets_shard(&copies->sets, r, row),
+                          "terms", text));
         }
     }
     return sums;
@@ -363,13 +371,14 @@ unsigned dlr_sup_shard_of(const struct dlr_sup_copies *copies, unsigned rank,
 {
     unsigned ranks[DLR_PARITY_DATA_MAX];
 
-    dlr_sets_group(&copies->sets, rank, ranks);
-    return dlr_sets_shard(&copies->sets, ranks[0], row);
+    dlr_parity_sets_group(&copies->sets, rank, ranks);
+    return dlr_parity_sets_shard(&copies->sets, ranks[0], row);
 }
 
 uint64_t dlr_sup_shard_room(const struct dlr_sup_copies *copies, unsigned rank)
 {
-    unsigned ranks[DLR_PARITY_DATA_MAX], n = dlr_sets_group(&copies->sets, rank, ranks);
+    unsigned ranks[DLR_PARITY_DATA_MAX],
+        n = dlr_parity_sets_group(&copies->sets, rank, ranks);
     uint64_t most = 0;
 
     for (unsigned i = 0; i < n; i++)
@@ -385,7 +394,7 @@ void dlr_sup_shard_ready(struct dlr_sup_copies *copies, unsigned node, unsigned 
 
     if (slot < copies->plan->world || row >= copies->sets.rows)
         return;
-    n = dlr_sets_group(&copies->sets, first, ranks);
+    n = dlr_parity_sets_group(&copies->sets, first, ranks);
     place = (unsigned)dlr_sup_place_of(copies->env.planning, first);
     if (ranks[0] != first || dlr_sup_holder_node(copies, place, row + 1) != (int)node)
         return;

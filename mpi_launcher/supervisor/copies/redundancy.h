@@ -16,7 +16,7 @@ int dlr_sup_redundancy_replanned(struct dlr_sup_copies *copies, struct dlr_err *
 /* The plan in force has other seats. -ENOMEM. */
 int dlr_sup_redundancy_reseated(struct dlr_sup_copies *copies, const unsigned *tasks,
                                 const unsigned *ranks);
-const struct dlr_sets *dlr_sup_sets(const struct dlr_sup_copies *copies);
+const struct dlr_parity_sets *dlr_sup_sets(const struct dlr_sup_copies *copies);
 
 int dlr_sup_holders_make(struct dlr_sup_copies *copies); /* for the plan in force */
 unsigned dlr_sup_holder(const struct dlr_sup_copies *copies, unsigned place,
@@ -50,14 +50,15 @@ bool dlr_sup_holder_has(const struct dlr_sup_copies *copies, unsigned place,
 /* A node is lost: while it kept something, a second loss may cost committed steps.
  * Until every holder has its part of a version again.
  */
-void dlr_sup_bare(struct dlr_sup_copies *copies, unsigned node);
+void dlr_redundancy_degraded(struct dlr_sup_copies *copies, unsigned node);
 bool dlr_sup_is_bare(const struct dlr_sup_copies *copies);
-void dlr_sup_covered(struct dlr_sup_copies *copies); /* they have: all of the newest */
+void dlr_redundancy_restored(
+    struct dlr_sup_copies *copies); /* they have: all of the newest */
 
 /* --- parity ----------------------------------------------------------------------- */
 
 /* What is made where; a shard has its slot. */
-json_t *dlr_sup_round_sums(const struct dlr_sup_copies *copies);
+json_t *dlr_sup_round_parity(const struct dlr_sup_copies *copies);
 void dlr_sup_shard_ready(struct dlr_sup_copies *copies, unsigned node, unsigned slot);
 /* The slot of shard number row of rank's group, and its bytes for the version to
  * restore.

@@ -19,7 +19,7 @@
 
 static void sent(void *arg, unsigned node, uint64_t id, int rc, const char *why);
 
-static struct dlr_transfer *add(struct dlr_sup_again *a)
+static struct dlr_transfer *add(struct dlr_reprotect *a)
 {
     struct dlr_transfer *more = realloc(a->list, (a->n + 1) * sizeof(*more));
 
@@ -43,9 +43,9 @@ static void add_rank(struct dlr_sup_copies *copies, unsigned rank)
 
         if (home < 0 || to < 0 || to == home || dlr_sup_holder_has(copies, place, k))
             continue;
-        t = add(&copies->again);
+        t = add(&copies->reprotect);
         if (!t) {
-            copies->again.failed = true;
+            copies->reprotect.failed = true;
             return;
         }
         t->rank = rank;
@@ -55,32 +55,32 @@ static void add_rank(struct dlr_sup_copies *copies, unsigned rank)
     }
 }
 
-void dlr_sup_again_plan(struct dlr_sup_copies *copies)
+void dlr_reprotect_plan(struct dlr_sup_copies *copies)
 {
-    dlr_sup_again_stop(copies);
-    if (!copies->plan->restore || dlr_sup_other_world(copies) ||
+    dlr_reprotect_stop(copies);
+    if (!copies->plan->restore || dlr_restore_changes_world_size(copies) ||
         dlr_sup_copies(copies) == 0)
         return;
-    copies->again.wanted = true;
+    copies->reprotect.wanted = true;
     for (unsigned r = 0; r < copies->plan->world; r++)
         add_rank(copies, r);
 }
 
-void dlr_sup_again_stop(struct dlr_sup_copies *copies)
+void dlr_reprotect_stop(struct dlr_sup_copies *copies)
 {
     dlr_sup_requests_drop(copies, sent);
-    free(copies->again.list);
-    copies->again = (struct dlr_sup_again){.deadline_ms = INT64_MAX};
+    free(copies->reprotect.list);
+    copies->reprotect = (struct dlr_reprotect){.deadline_ms = INT64_MAX};
 }
 
 static void finish(struct dlr_sup_copies *copies)
 {
-    bool good = !copies->again.failed;
+    bool good = !copies->reprotect.failed;
 
-    dlr_sup_again_stop(copies);
+    dlr_reprotect_stop(copies);
     dlr_commit_go_on(copies->commit, NULL, 0);
     if (good)
-        dlr_sup_covered(copies);
+        dlr_redundancy_restored(copies);
 }
 
 static void end(struct dlr_sup_copies *copies, struct dlr_transfer *t, bool good)
@@ -88,15 +88,15 @@ static void end(struct dlr_sup_copies *copies, struct dlr_transfer *t, bool good
     if (t->ended)
         return;
     t->ended = true;
-    copies->again.failed = copies->again.failed || !good;
-    if (--copies->again.out == 0)
+    copies->reprotect.failed = copies->reprotect.failed || !good;
+    if (--copies->reprotect.out == 0)
         finish(copies);
 }
 
 /* One slot takes all that a shard is made of. */
 static void reserve(struct dlr_sup_copies *copies, const struct dlr_transfer *t)
 {
-    for (const struct dlr_transfer *o = copies->again.list; o < t; o++)
+    for (const struct dlr_transfer *o = copies->reprotect.list; o < t; o++)
         if (o->slot == t->slot && o->to == t->to)
             return;
     dlr_sup_ask_reserve(copies, t->to, t->slot,
@@ -107,7 +107,7 @@ static void reserve(struct dlr_sup_copies *copies, const struct dlr_transfer *t)
 /* What has not ended; nothing is saved until it has. */
 static void order(struct dlr_sup_copies *copies)
 {
-    struct dlr_sup_again *a = &copies->again;
+    struct dlr_reprotect *a = &copies->reprotect;
 
     dlr_sup_requests_drop(copies, sent);
     a->deadline_ms = dlr_sup_now() + copies->env.conf->transfer_timeout_ms;
@@ -121,12 +121,12 @@ static void order(struct dlr_sup_copies *copies)
     }
 }
 
-void dlr_sup_again_start(struct dlr_sup_copies *copies)
+void dlr_reprotect_start(struct dlr_sup_copies *copies)
 {
-    struct dlr_sup_again *a = &copies->again;
+    struct dlr_reprotect *a = &copies->reprotect;
 
     if (a->wanted && a->n == 0 && !a->failed)
-        dlr_sup_covered(copies);
+        dlr_redundancy_restored(copies);
     if (a->n == 0 || a->failed)
         return;
     a->out = a->n;
@@ -134,7 +134,7 @@ void dlr_sup_again_start(struct dlr_sup_copies *copies)
 }
 
 /* A shard that is not whole yet is summed anew, of all it is made of. */
-static void reopen(struct dlr_sup_again *a, const struct dlr_transfer *open)
+static void reopen(struct dlr_reprotect *a, const struct dlr_transfer *open)
 {
     for (unsigned i = 0; i < a->n; i++) {
         struct dlr_transfer *t = &a->list[i];
@@ -146,9 +146,9 @@ static void reopen(struct dlr_sup_again *a, const struct dlr_transfer *open)
     }
 }
 
-void dlr_sup_again_turn(struct dlr_sup_copies *copies)
+void dlr_reprotect_turn(struct dlr_sup_copies *copies)
 {
-    struct dlr_sup_again *a = &copies->again;
+    struct dlr_reprotect *a = &copies->reprotect;
 
     if (!a->out)
         return;
@@ -158,12 +158,12 @@ void dlr_sup_again_turn(struct dlr_sup_copies *copies)
     order(copies);
 }
 
-void dlr_sup_again_ready(struct dlr_sup_copies *copies, unsigned node, unsigned slot)
+void dlr_reprotect_ready(struct dlr_sup_copies *copies, unsigned node, unsigned slot)
 {
     const char *data = copies->members->list[node].data;
 
-    for (unsigned i = 0; copies->again.out && i < copies->again.n; i++) {
-        struct dlr_transfer *t = &copies->again.list[i];
+    for (unsigned i = 0; copies->reprotect.out && i < copies->reprotect.n; i++) {
+        struct dlr_transfer *t = &copies->reprotect.list[i];
 
         if (t->slot != slot || t->to != node || t->started || t->ended)
             continue;
@@ -177,8 +177,8 @@ static void sent(void *arg, unsigned node, uint64_t id, int rc, const char *why)
 {
     struct dlr_sup_copies *copies = arg;
 
-    for (unsigned i = 0; copies->again.out && i < copies->again.n; i++) {
-        struct dlr_transfer *t = &copies->again.list[i];
+    for (unsigned i = 0; copies->reprotect.out && i < copies->reprotect.n; i++) {
+        struct dlr_transfer *t = &copies->reprotect.list[i];
 
         if (t->id != id || t->from != node)
             continue;
@@ -193,11 +193,11 @@ static void sent(void *arg, unsigned node, uint64_t id, int rc, const char *why)
     }
 }
 
-void dlr_sup_again_copied(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
+void dlr_reprotect_copied(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
                           struct dlr_version v)
 {
-    for (unsigned i = 0; copies->again.out && i < copies->again.n; i++) {
-        struct dlr_transfer *t = &copies->again.list[i];
+    for (unsigned i = 0; copies->reprotect.out && i < copies->reprotect.n; i++) {
+        struct dlr_transfer *t = &copies->reprotect.list[i];
 
         if (t->rank == rank && t->to == node &&
             dlr_version_eq(v, copies->plan->version))
@@ -205,23 +205,24 @@ void dlr_sup_again_copied(struct dlr_sup_copies *copies, unsigned node, unsigned
     }
 }
 
-void dlr_sup_again_lost(struct dlr_sup_copies *copies, unsigned node)
+void dlr_reprotect_lost(struct dlr_sup_copies *copies, unsigned node)
 {
-    for (unsigned i = 0; copies->again.out && i < copies->again.n; i++)
-        if (copies->again.list[i].from == node || copies->again.list[i].to == node)
-            end(copies, &copies->again.list[i], false);
+    for (unsigned i = 0; copies->reprotect.out && i < copies->reprotect.n; i++)
+        if (copies->reprotect.list[i].from == node ||
+            copies->reprotect.list[i].to == node)
+            end(copies, &copies->reprotect.list[i], false);
 }
 
-void dlr_sup_again_tick(struct dlr_sup_copies *copies, int64_t now_ms)
+void dlr_reprotect_tick(struct dlr_sup_copies *copies, int64_t now_ms)
 {
-    if (!copies->again.out || now_ms < copies->again.deadline_ms)
+    if (!copies->reprotect.out || now_ms < copies->reprotect.deadline_ms)
         return;
-    dlr_sup_say(
+    dlr_user_line(
         copies->env.io,
         "%u copies of step %llu were not made in %lld s "
         "(--dlrover-set=transfer-timeout): the next save protects the job again",
-        copies->again.out, (unsigned long long)copies->plan->version.step,
+        copies->reprotect.out, (unsigned long long)copies->plan->version.step,
         (long long)(copies->env.conf->transfer_timeout_ms / 1000));
-    copies->again.failed = true;
+    copies->reprotect.failed = true;
     finish(copies);
 }

@@ -6,19 +6,19 @@
 #include "mpi_launcher/supervisor/copies/copies.h"
 
 /* For the plan in force: what is lacking. Every rank has it: its copies are made. */
-void dlr_sup_again_plan(struct dlr_sup_copies *copies);
-void dlr_sup_again_start(struct dlr_sup_copies *copies);
-void dlr_sup_again_stop(struct dlr_sup_copies *copies);
+void dlr_reprotect_plan(struct dlr_sup_copies *copies);
+void dlr_reprotect_start(struct dlr_sup_copies *copies);
+void dlr_reprotect_stop(struct dlr_sup_copies *copies);
 /* The round has a new token, and ranks and version are the same: what is not there is
  * sent once more. Where ranks have moved their copies are where they were until the
  * next commit, and their holders are others: nothing is made then.
  */
-void dlr_sup_again_turn(struct dlr_sup_copies *copies);
+void dlr_reprotect_turn(struct dlr_sup_copies *copies);
 /* A node has slots; it has a copy; it is gone. */
-void dlr_sup_again_ready(struct dlr_sup_copies *copies, unsigned node, unsigned slot);
-void dlr_sup_again_copied(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
+void dlr_reprotect_ready(struct dlr_sup_copies *copies, unsigned node, unsigned slot);
+void dlr_reprotect_copied(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
                           struct dlr_version v);
-void dlr_sup_again_lost(struct dlr_sup_copies *copies, unsigned node);
-void dlr_sup_again_tick(struct dlr_sup_copies *copies, int64_t now_ms);
+void dlr_reprotect_lost(struct dlr_sup_copies *copies, unsigned node);
+void dlr_reprotect_tick(struct dlr_sup_copies *copies, int64_t now_ms);
 
 #endif

@@ -85,7 +85,7 @@ static bool make_shard(struct dlr_sup_copies *copies, const struct dlr_bad_copy 
     if (dlr_sup_holder_of(copies, (unsigned)dlr_sup_place_of(copies->env.planning, low),
                           bad->node) <= 0)
         return false;
-    n = dlr_sets_group(&copies->sets, low, ranks);
+    n = dlr_parity_sets_group(&copies->sets, low, ranks);
     for (unsigned i = 0; i < n; i++)
         all = send_copy(copies,
                         dlr_sup_node_of(
@@ -104,7 +104,7 @@ static unsigned find_parts(const struct dlr_sup_copies *copies,
                            int *ret_node)
 {
     unsigned ranks[DLR_PARITY_DATA_MAX],
-        n = dlr_sets_group(&copies->sets, bad->rank, ranks);
+        n = dlr_parity_sets_group(&copies->sets, bad->rank, ranks);
     struct dlr_bad_copy part = *bad;
     unsigned found = 0;
 
@@ -146,8 +146,8 @@ static bool make_own(struct dlr_sup_copies *copies, const struct dlr_bad_copy *b
          dlr_version_cmp(bad->version, newest) < 0))
         return false;
     n = find_parts(copies, bad, slot, node);
-    if (!n ||
-        dlr_sets_rebuild_terms(&copies->sets, bad->rank, slot, terms, sizeof(terms)))
+    if (!n || dlr_parity_sets_rebuild_terms(&copies->sets, bad->rank, slot, terms,
+                                            sizeof(terms)))
         return false;
     dlr_format(text, sizeof(text), "%u %s", copies->plan->world, terms);
     msg = order(copies, "rebuild", bad->rank, bad->version);
@@ -203,17 +203,17 @@ static void tell(struct dlr_sup_copies *copies, const struct dlr_bad_copy *bad,
                    wanted && copies->sets.rows > 0
                        ? ", until then its set lacks a shard"
                        : "");
-    dlr_sup_say(copies->env.io,
-                "the memory of %s is not sound: %s, in rank %llu's copy of step "
-                "%llu; it is made again%s (have the node's memory looked at)",
-                where, why, rank, step, left);
+    dlr_user_line(copies->env.io,
+                  "the memory of %s is not sound: %s, in rank %llu's copy of step "
+                  "%llu; it is made again%s (have the node's memory looked at)",
+                  where, why, rank, step, left);
 }
 
 /* All copies are bad: said of each, since the training would be thrown back. */
 static void tell_lost(struct dlr_sup_copies *copies, const struct dlr_bad_copy *bad,
                       const char *why, int other)
 {
-    dlr_sup_say(
+    dlr_user_line(
         copies->env.io,
         "the memory of %s is not sound: %s, in rank %u's copy of step %llu, and "
         "so is %s's: no good copy is left in memory until the next save (have "

@@ -7,16 +7,16 @@
 #include "common/base/str.h"
 #include "mpi_launcher/supervisor/copies/copies_state.h"
 
-static struct dlr_plan_struck *strike(struct dlr_sup_copies *copies, const char *where,
-                                      int rank, struct dlr_version v)
+static struct dlr_plan_rejected *
+strike(struct dlr_sup_copies *copies, const char *where, int rank, struct dlr_version v)
 {
-    struct dlr_plan_struck *more =
-        realloc(copies->struck, (copies->nstruck + 1) * sizeof(*more));
+    struct dlr_plan_rejected *more =
+        realloc(copies->rejected, (copies->nrejected + 1) * sizeof(*more));
 
     if (!more)
         return NULL;
-    copies->struck = more;
-    more += copies->nstruck++;
+    copies->rejected = more;
+    more += copies->nrejected++;
     memset(more, 0, sizeof(*more));
     dlr_format(more->where, sizeof(more->where), "%s", where);
     more->rank = rank;
@@ -24,8 +24,8 @@ static struct dlr_plan_struck *strike(struct dlr_sup_copies *copies, const char 
     return more;
 }
 
-void dlr_sup_strike(struct dlr_sup_copies *copies, const char *where, int rank,
-                    struct dlr_version v)
+void dlr_reject_copy(struct dlr_sup_copies *copies, const char *where, int rank,
+                     struct dlr_version v)
 {
     strike(copies, where, rank, v);
 }
@@ -33,7 +33,7 @@ void dlr_sup_strike(struct dlr_sup_copies *copies, const char *where, int rank,
 void dlr_sup_strike_version(struct dlr_sup_copies *copies, struct dlr_version v,
                             bool lasting, bool later)
 {
-    struct dlr_plan_struck *mark = strike(copies, "*", -1, v);
+    struct dlr_plan_rejected *mark = strike(copies, "*", -1, v);
 
     if (!mark)
         return;
@@ -41,16 +41,16 @@ void dlr_sup_strike_version(struct dlr_sup_copies *copies, struct dlr_version v,
     mark->later = later;
 }
 
-const struct dlr_plan_struck *dlr_sup_struck(const struct dlr_sup_copies *copies,
-                                             unsigned *ret_n)
+const struct dlr_plan_rejected *dlr_sup_struck(const struct dlr_sup_copies *copies,
+                                               unsigned *ret_n)
 {
-    *ret_n = copies->nstruck;
-    return copies->struck;
+    *ret_n = copies->nrejected;
+    return copies->rejected;
 }
 
 void dlr_sup_unstrike(struct dlr_sup_copies *copies, unsigned i)
 {
-    copies->nstruck--;
-    memmove(&copies->struck[i], &copies->struck[i + 1],
-            (copies->nstruck - i) * sizeof(*copies->struck));
+    copies->nrejected--;
+    memmove(&copies->rejected[i], &copies->rejected[i + 1],
+            (copies->nrejected - i) * sizeof(*copies->rejected));
 }

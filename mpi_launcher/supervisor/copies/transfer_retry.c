@@ -11,31 +11,31 @@
 #include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/copies/struck_copies.h"
 
-static struct dlr_sup_spared *find(const struct dlr_sup_copies *copies,
-                                   const char *where, int rank, struct dlr_version v)
+static struct dlr_retried_copy *find(const struct dlr_sup_copies *copies,
+                                     const char *where, int rank, struct dlr_version v)
 {
-    for (unsigned i = 0; i < copies->nspared; i++) {
-        const struct dlr_plan_struck *copy = &copies->spared[i].copy;
+    for (unsigned i = 0; i < copies->nretried; i++) {
+        const struct dlr_plan_rejected *copy = &copies->retried[i].copy;
 
         if (copy->rank == rank && dlr_version_eq(copy->version, v) &&
             dlr_streq(copy->where, where))
-            return &copies->spared[i];
+            return &copies->retried[i];
     }
     return NULL;
 }
 
-static int spare(struct dlr_sup_copies *copies, const char *where, int rank,
-                 struct dlr_version v)
+static int keep_for_retry(struct dlr_sup_copies *copies, const char *where, int rank,
+                          struct dlr_version v)
 {
-    struct dlr_sup_spared *more =
-        realloc(copies->spared, (copies->nspared + 1) * sizeof(*more));
+    struct dlr_retried_copy *more =
+        realloc(copies->retried, (copies->nretried + 1) * sizeof(*more));
 
     if (!more)
         return -ENOMEM;
-    copies->spared = more;
-    more += copies->nspared++;
-    *more = (struct dlr_sup_spared){.copy = {.rank = rank, .version = v},
-                                    .round = dlr_policy_round(copies->policy)};
+    copies->retried = more;
+    more += copies->nretried++;
+    *more = (struct dlr_retried_copy){.copy = {.rank = rank, .version = v},
+                                      .round = dlr_policy_round(copies->policy)};
     dlr_format(more->copy.where, sizeof(more->copy.where), "%s", where);
     return 0;
 }
@@ -44,15 +44,15 @@ static int spare(struct dlr_sup_copies *copies, const char *where, int rank,
  * here for the first time, or one that was in an earlier round and is struck off; a
  * copy is each only once.
  */
-bool dlr_sup_blames(struct dlr_sup_copies *copies, const char *where, int rank,
-                    struct dlr_version v, int rc)
+bool dlr_transfer_is_rejected(struct dlr_sup_copies *copies, const char *where,
+                              int rank, struct dlr_version v, int rc)
 {
-    const struct dlr_sup_spared *before;
+    const struct dlr_retried_copy *before;
 
     if (!dlr_err_is_network(rc))
         return true;
     before = find(copies, where, rank, v);
     if (before) /* one plan may send a shard to several nodes */
         return before->round != dlr_policy_round(copies->policy);
-    return spare(copies, where, rank, v) < 0;
+    return keep_for_retry(copies, where, rank, v) < 0;
 }

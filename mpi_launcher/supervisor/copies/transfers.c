@@ -75,8 +75,8 @@ static void end_rebuild(struct dlr_sup_copies *copies,
         if (t->id == of || t->of == of)
             t->ended = true;
         if (failed->rebuild && blame && t->of == of && t->shard)
-            dlr_sup_strike(copies, copies->members->list[t->from].node.name,
-                           (int)t->rank, copies->transfers.version);
+            dlr_reject_copy(copies, copies->members->list[t->from].node.name,
+                            (int)t->rank, copies->transfers.version);
     }
 }
 
@@ -109,11 +109,12 @@ static void end_transfer(struct dlr_sup_copies *copies, struct dlr_transfer *t, 
     /* A lost node strikes nothing, nor does a full one: the next plan does without it.
      */
     blame = rc != -EPIPE && rc != -ENOSPC &&
-            dlr_sup_blames(copies, from, (int)t->rank, copies->transfers.version, rc);
+            dlr_transfer_is_rejected(copies, from, (int)t->rank,
+                                     copies->transfers.version, rc);
     if (t->of || t->rebuild)
         end_rebuild(copies, t, blame);
     if (blame)
-        dlr_sup_strike(copies, from, (int)t->rank, copies->transfers.version);
+        dlr_reject_copy(copies, from, (int)t->rank, copies->transfers.version);
 }
 
 struct dlr_transfer *dlr_sup_transfer(struct dlr_sup_copies *copies, uint64_t id)
@@ -154,7 +155,7 @@ static bool are_open(const struct dlr_sup_copies *copies)
 /* Those of the rank itself: one that is only read has another. */
 static bool awaits_slots(const struct dlr_transfer *t, unsigned node, unsigned rank)
 {
-    return t->to == node && t->rank == rank && !t->of && !t->brought && !t->started &&
+    return t->to == node && t->rank == rank && !t->of && !t->fetched && !t->started &&
            !t->ended;
 }
 

@@ -20,7 +20,7 @@ struct dlr_transfer {
     uint64_t of;               /* not 0: a part of what that one rebuilds */
     bool rebuild;              /* node 'to' makes it of its parts */
     bool shard;                /* and that part is parity, not a rank */
-    bool brought;              /* made as a copy that is only read: rebuild.c */
+    bool fetched;              /* made as a copy that is only read: rebuild.c */
     unsigned tried;            /* nodes before this one that had no room for that */
     bool essential;            /* without it the round cannot begin */
     bool started, ended;

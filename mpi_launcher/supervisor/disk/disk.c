@@ -28,7 +28,7 @@ struct dlr_sup_disk *dlr_sup_disk_free(struct dlr_sup_disk *disk)
     dlr_plan_done(&disk->persist.plan);
     dlr_sup_periodic_free(disk);
     dlr_sup_inventory_free(disk);
-    dlr_aside_free(disk->persist.manifest);
+    dlr_offload_free(disk->persist.manifest);
     free(disk->files);
     free(disk);
     return NULL;

@@ -31,7 +31,7 @@ struct dlr_sup_disk_env {
     struct dlr_sup_planning *planning;
     struct dlr_sup_copies *copies;
     struct dlr_sup_versions *versions;
-    const struct dlr_jobconf *conf;
+    const struct dlr_job_config *conf;
     const struct dlr_runinfo *info;
     const struct dlr_plan *plan; /* in force */
     const bool *ended_before;    /* the run ended before the job was requeued */

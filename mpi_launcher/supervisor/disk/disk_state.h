@@ -20,7 +20,7 @@ struct dlr_sup_persist {
     int64_t begun_ms;
     struct dlr_plan plan;
     struct dlr_persist_write write; /* what its files are called */
-    struct dlr_aside *manifest;     /* what writes it */
+    struct dlr_offload *manifest;   /* what writes it */
 };
 
 struct dlr_sup_disk {
@@ -30,11 +30,11 @@ struct dlr_sup_disk {
     const struct dlr_policy *policy;
     const struct dlr_members *members;
     struct dlr_sup_look *look; /* inventory.c: it is still being read; NULL: not */
-    bool blind;                /* the plan is asked for without what the disk has */
+    bool plan_without_storage; /* the plan is asked for without what the disk has */
     bool awaited;              /* "known" is told when that is known */
     struct dlr_plan_file *files;
     unsigned nfiles;
-    bool unread_told;                  /* a manifest among them could not be read */
+    bool unread_reported;              /* a manifest among them could not be read */
     struct dlr_sup_periodic *periodic; /* NULL: nothing is written */
     struct dlr_sup_persist persist;
 };
@@ -46,8 +46,8 @@ int dlr_sup_persist_dir(const struct dlr_sup_disk *disk, char *buf, size_t size)
 /* A process apart gives a list of files as a memory file, the caller's, which becomes
  * disk->files (-1: none).
  */
-int dlr_sup_disk_give(const struct dlr_plan_file *files, unsigned n, int *ret_fd);
-void dlr_sup_disk_take(struct dlr_sup_disk *disk, int fd);
+int dlr_inventory_export(const struct dlr_plan_file *files, unsigned n, int *ret_fd);
+void dlr_inventory_import(struct dlr_sup_disk *disk, int fd);
 /* After a write: what dlr_persist_save() says of a manifest there, "" nothing. Told
  * once.
  */
@@ -69,8 +69,9 @@ struct dlr_sup_manifest {
     struct dlr_plan_file files[]; /* [world] where each rank's bytes are */
 };
 
-/* For so many ranks; dlr_aside_arg() is one. NULL when out of memory. */
-struct dlr_aside *dlr_sup_manifest_new(const struct dlr_sup_disk *disk, unsigned world);
+/* For so many ranks; dlr_offload_arg() is one. NULL when out of memory. */
+struct dlr_offload *dlr_sup_manifest_new(const struct dlr_sup_disk *disk,
+                                         unsigned world);
 /* In the process apart; it takes as long as it takes. The second one is such a work: it
  * also gives every version that is there now, if that can be told, or gives up.
  */

@@ -25,7 +25,7 @@
     60000 /* a plan that begins anew waits for the disk; twice, then the run ends */
 
 struct dlr_sup_look {
-    struct dlr_aside *aside; /* what reads; this is in its memory */
+    struct dlr_offload *offload; /* what reads; this is in its memory */
     char own[DLR_PLAN_WHERE], other[DLR_PLAN_WHERE]; /* other: "" none */
     int own_rc;
     struct dlr_err own_err, err;
@@ -36,7 +36,7 @@ int dlr_sup_persist_dir(const struct dlr_sup_disk *disk, char *buf, size_t size)
     return dlr_format(buf, size, "%s/persist", disk->env.info->dir);
 }
 
-int dlr_sup_disk_give(const struct dlr_plan_file *files, unsigned n, int *ret_fd)
+int dlr_inventory_export(const struct dlr_plan_file *files, unsigned n, int *ret_fd)
 {
     DLR_AUTO_CLOSE int fd = memfd_create("dlrover-files", MFD_CLOEXEC);
 
@@ -56,7 +56,7 @@ static int look(void *arg, int *fd)
     d->own_rc = rc;
     if (rc < 0 && d->other[0])
         rc = dlr_persist_load(d->other, &files, &n, &d->err);
-    return rc < 0 ? rc : dlr_sup_disk_give(files, n, fd);
+    return rc < 0 ? rc : dlr_inventory_export(files, n, fd);
 }
 
 /* Where another job's run of this name has its files. */
@@ -73,25 +73,25 @@ static int other_dir(const struct dlr_sup_disk *disk, char *buf, size_t size)
 
 static int start(struct dlr_sup_disk *disk, struct dlr_err *err)
 {
-    struct dlr_aside *aside = dlr_aside_new(sizeof(struct dlr_sup_look));
-    struct dlr_sup_look *d = aside ? dlr_aside_arg(aside) : NULL;
+    struct dlr_offload *offload = dlr_offload_new(sizeof(struct dlr_sup_look));
+    struct dlr_sup_look *d = offload ? dlr_offload_arg(offload) : NULL;
     int rc = d ? dlr_sup_persist_dir(disk, d->own, sizeof(d->own)) : -ENOMEM;
 
     if (rc == 0 && disk->env.conf->restore_from[0] && !*disk->env.ended_before)
         rc = other_dir(disk, d->other, sizeof(d->other));
     if (rc == 0)
-        rc = dlr_aside_start(aside, dlr_sup_apart(disk->env.io), look, -1);
+        rc = dlr_offload_start(offload, dlr_sup_fork_server(disk->env.io), look, -1);
     if (rc < 0) {
-        dlr_aside_free(aside);
+        dlr_offload_free(offload);
         return dlr_fail(err, rc, "cannot look for a written checkpoint: %s",
                         strerror(-rc));
     }
-    d->aside = aside;
+    d->offload = offload;
     disk->look = d;
     return 0;
 }
 
-void dlr_sup_disk_take(struct dlr_sup_disk *disk, int fd)
+void dlr_inventory_import(struct dlr_sup_disk *disk, int fd)
 {
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
     struct dlr_plan_file *files = size > 0 ? malloc((size_t)size) : NULL;
@@ -109,10 +109,11 @@ void dlr_sup_disk_take(struct dlr_sup_disk *disk, int fd)
 
 void dlr_sup_disk_unread(struct dlr_sup_disk *disk, const char *why)
 {
-    if (!why[0] || disk->unread_told)
+    if (!why[0] || disk->unread_reported)
         return;
-    disk->unread_told = true;
-    dlr_sup_say(disk->env.io, "%s: it stays, and so do the files of its version", why);
+    disk->unread_reported = true;
+    dlr_user_line(disk->env.io, "%s: it stays, and so do the files of its version",
+                  why);
 }
 
 /* Its rounds are behind us: ours are numbered after them, since the newest version is
@@ -141,21 +142,21 @@ static int end(struct dlr_sup_disk *disk, uint32_t *round, struct dlr_err *err)
     DLR_AUTO_CLOSE int fd = -1;
     int rc;
 
-    if (dlr_aside_end(d->aside, &rc, &fd) < 0)
+    if (dlr_offload_end(d->offload, &rc, &fd) < 0)
         return -EAGAIN;
     disk->look = NULL;
     if (d->own_rc != -ENOENT && d->own_err.text[0])
-        dlr_sup_say(disk->env.io, "ignoring the written checkpoint: %s",
-                    d->own_err.text);
+        dlr_user_line(disk->env.io, "ignoring the written checkpoint: %s",
+                      d->own_err.text);
     if (fd >= 0 && !disk->nfiles) /* else this supervisor has written by now */
-        dlr_sup_disk_take(disk, fd);
+        dlr_inventory_import(disk, fd);
     if (d->own_rc < 0 && d->other[0])
         rc = take_other(disk, d, rc, round, err);
     else if (rc == -ENOENT || d->own_rc < 0)
         rc = 0; /* nothing is there, or nothing that can be read, which was said */
     else if (rc < 0)
         dlr_fail(err, rc, "cannot look for a written checkpoint: %s", strerror(-rc));
-    dlr_aside_free(d->aside);
+    dlr_offload_free(d->offload);
     return rc;
 }
 
@@ -176,7 +177,7 @@ int dlr_sup_disk_load(struct dlr_sup_disk *disk, int64_t limit_ms, uint32_t *rou
 
     if (rc < 0)
         return rc;
-    done.fd = dlr_aside_fd(disk->look->aside);
+    done.fd = dlr_offload_fd(disk->look->offload);
     poll(&done, 1, (int)limit_ms);
     rc = end(disk, round, err);
     if (rc != -EAGAIN)
@@ -187,7 +188,7 @@ int dlr_sup_disk_load(struct dlr_sup_disk *disk, int64_t limit_ms, uint32_t *rou
                         "a file system hangs: no answer within %lld s whether %s has a "
                         "checkpoint",
                         (long long)limit_ms / 1000, where);
-    dlr_sup_say(
+    dlr_user_line(
         disk->env.io,
         "%s does not answer: going on, and looking for checkpoints when it does",
         where);
@@ -203,7 +204,7 @@ bool dlr_sup_disk_newest(const struct dlr_sup_disk *disk, struct dlr_version *re
 
 void dlr_sup_disk_want(struct dlr_sup_disk *disk, struct dlr_plan_want *want)
 {
-    disk->blind = disk->look != NULL;
+    disk->plan_without_storage = disk->look != NULL;
     disk->awaited = false;
     want->files = disk->files;
     want->nfiles = disk->nfiles;
@@ -211,14 +212,14 @@ void dlr_sup_disk_want(struct dlr_sup_disk *disk, struct dlr_plan_want *want)
 
 bool dlr_sup_disk_wants(struct dlr_sup_disk *disk, const struct dlr_plan *plan)
 {
-    if (!disk->blind || plan->restore || (!disk->look && !disk->nfiles))
+    if (!disk->plan_without_storage || plan->restore || (!disk->look && !disk->nfiles))
         return false;
     disk->awaited = disk->look != NULL;
     if (!disk->awaited) {
         disk->ops->known(disk->arg);
         return true;
     }
-    dlr_sup_say(
+    dlr_user_line(
         disk->env.io,
         "memory has no whole version: waiting for the directory of written ones");
     disk->ops->awaited(disk->arg, HOLD_MS);
@@ -239,6 +240,6 @@ void dlr_sup_inventory_tick(struct dlr_sup_disk *disk)
 void dlr_sup_inventory_free(struct dlr_sup_disk *disk)
 {
     if (disk->look)
-        dlr_aside_free(disk->look->aside);
+        dlr_offload_free(disk->look->offload);
     disk->look = NULL;
 }

@@ -6,12 +6,13 @@
 #include "common/base/cleanup.h"
 #include "mpi_launcher/supervisor/disk/disk_state.h"
 
-struct dlr_aside *dlr_sup_manifest_new(const struct dlr_sup_disk *disk, unsigned world)
+struct dlr_offload *dlr_sup_manifest_new(const struct dlr_sup_disk *disk,
+                                         unsigned world)
 {
-    struct dlr_aside *a = dlr_aside_new(sizeof(struct dlr_sup_manifest) +
-                                        world * sizeof(struct dlr_plan_file));
-    struct dlr_sup_manifest *m = a ? dlr_aside_arg(a) : NULL;
-    unsigned keep = disk->env.conf->persist_keep;
+    struct dlr_offload *a = dlr_offload_new(sizeof(struct dlr_sup_manifest) +
+                                            world * sizeof(struct dlr_plan_file));
+    struct dlr_sup_manifest *m = a ? dlr_offload_arg(a) : NULL;
+    unsigned keep = disk->env.conf->persist_count;
 
     if (!m)
         return NULL;
@@ -50,6 +51,6 @@ int dlr_sup_manifest_write(void *arg, int *fd)
     }
     rc = dlr_sup_manifest_save(m);
     if (rc >= 0 && dlr_persist_load(m->dir, &files, &n, &quiet) == 0)
-        dlr_sup_disk_give(files, n, fd);
+        dlr_inventory_export(files, n, fd);
     return rc < 0 ? rc : 0;
 }

@@ -152,7 +152,7 @@ int dlr_sup_written(struct dlr_sup_disk *disk, struct dlr_transfer *t, int rc,
 /* Only what is newer than the disk's, where the disk may be written. */
 bool dlr_sup_unwritten(const struct dlr_sup_disk *disk)
 {
-    const struct dlr_jobconf *conf = disk->env.conf;
+    const struct dlr_job_config *conf = disk->env.conf;
     struct dlr_version newest, written;
 
     if (!conf->checkpoint || !dlr_policy_alive(disk->policy) ||
@@ -167,7 +167,7 @@ void dlr_sup_persist(struct dlr_sup_disk *disk)
     disk->persist.begun_ms = dlr_sup_now();
     dlr_sup_transfers_clear(disk->env.copies);
     /* For a requeue always: nothing else is left of the run then. */
-    if (dlr_policy_is_told(disk->policy)
+    if (dlr_policy_has_sigterm(disk->policy)
             ? dlr_sup_unwritten(disk)
             : disk->env.conf->checkpoint && dlr_policy_alive(disk->policy))
         dlr_sup_gather(disk->env.planning);
@@ -204,7 +204,7 @@ void dlr_sup_persist_reports(struct dlr_sup_disk *disk,
     struct dlr_err err;
 
     dlr_sup_want_places(disk->env.planning, &want);
-    want.struck = dlr_sup_struck(disk->env.copies, &want.nstruck);
+    want.rejected = dlr_sup_struck(disk->env.copies, &want.nrejected);
     want.files = disk->files;
     want.nfiles = disk->nfiles;
     want.has_committed = dlr_sup_newest(disk->env.versions, &want.committed);
@@ -216,7 +216,7 @@ void dlr_sup_persist_reports(struct dlr_sup_disk *disk,
     dlr_journal_note(dlr_sup_journal(disk->env.io), "persist", "s:n,s:i,s:s", "version",
                      "files", 0, "why",
                      "no version is whole on the nodes that are left");
-    dlr_sup_say(disk->env.io, "no checkpoint is whole on the nodes that are left");
+    dlr_user_line(disk->env.io, "no checkpoint is whole on the nodes that are left");
     disk->persist.none = true;
     dlr_plan_done(&plan);
 }
@@ -241,11 +241,11 @@ static void tell(struct dlr_sup_disk *disk, int rc, unsigned files, const char *
         dlr_sup_version(rc < 0 ? NULL : &plan->version), "files", (int)files, "took_ms",
         (json_int_t)(dlr_sup_now() - disk->persist.begun_ms), "why", rc < 0 ? why : "");
     if (rc < 0)
-        dlr_sup_say(disk->env.io, "the checkpoint is not written: %s", why);
+        dlr_user_line(disk->env.io, "the checkpoint is not written: %s", why);
     else
-        dlr_sup_say(disk->env.io, "version %u/%llu of %u ranks is written to %s",
-                    plan->version.round, (unsigned long long)plan->version.step,
-                    plan->made_by, dir);
+        dlr_user_line(disk->env.io, "version %u/%llu of %u ranks is written to %s",
+                      plan->version.round, (unsigned long long)plan->version.step,
+                      plan->made_by, dir);
     dlr_plan_done(&disk->persist.plan);
 }
 
@@ -282,36 +282,36 @@ static void add_written(const struct dlr_sup_disk *disk, struct dlr_sup_manifest
 static int is_done(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup_disk *disk = arg;
-    struct dlr_sup_manifest *m = dlr_aside_arg(disk->persist.manifest);
+    struct dlr_sup_manifest *m = dlr_offload_arg(disk->persist.manifest);
     int rc, none;
 
     dlr_sup_unwatch(disk->env.io, item->fd);
-    if (dlr_aside_end(disk->persist.manifest, &rc, &none) < 0)
+    if (dlr_offload_end(disk->persist.manifest, &rc, &none) < 0)
         return 0;
     tell(disk, rc, m->count, m->dir, m->err.text[0] ? m->err.text : strerror(-rc));
     if (rc == 0)
         dlr_sup_disk_unread(disk, m->err.text);
-    disk->persist.manifest = dlr_aside_free(disk->persist.manifest);
+    disk->persist.manifest = dlr_offload_free(disk->persist.manifest);
     disk->ops->persisted(disk->arg);
     return disk->ops->over(disk->arg) ? -1 : 0;
 }
 
 static int start_manifest(struct dlr_sup_disk *disk)
 {
-    struct dlr_aside *a = dlr_sup_manifest_new(disk, disk->persist.plan.made_by);
+    struct dlr_offload *a = dlr_sup_manifest_new(disk, disk->persist.plan.made_by);
     int rc = -ENOMEM;
 
     if (a) {
-        add_former(disk, dlr_aside_arg(a));
-        add_written(disk, dlr_aside_arg(a));
-        rc = dlr_aside_start(a, dlr_sup_apart(disk->env.io), save, -1);
+        add_former(disk, dlr_offload_arg(a));
+        add_written(disk, dlr_offload_arg(a));
+        rc = dlr_offload_start(a, dlr_sup_fork_server(disk->env.io), save, -1);
     }
     if (rc < 0) {
-        dlr_aside_free(a);
+        dlr_offload_free(a);
         return rc;
     }
     disk->persist.manifest = a;
-    dlr_sup_watch(disk->env.io, dlr_aside_fd(a), is_done, disk);
+    dlr_sup_watch(disk->env.io, dlr_offload_fd(a), is_done, disk);
     return 0;
 }
 

@@ -30,7 +30,7 @@ struct rank_file {
 struct dlr_sup_periodic {
     enum state state;
     struct dlr_persist_write write;
-    struct dlr_sup_due due;
+    struct dlr_persist_schedule due;
     uint32_t round;
     uint64_t first_id; /* of rank 0's request; the others follow */
     unsigned world, left, skipped;
@@ -38,9 +38,9 @@ struct dlr_sup_periodic {
     int64_t begun_ms;
     int rc;
     char why[256];
-    struct dlr_aside *manifest; /* what writes it */
-    bool said;                  /* that it does not work */
-    int tight;                  /* a node without a slot to spare; -1 none, -2 told */
+    struct dlr_offload *manifest; /* what writes it */
+    bool said;                    /* that it does not work */
+    int tight;                    /* a node without a slot to spare; -1 none, -2 told */
 };
 
 void dlr_sup_periodic_start(struct dlr_sup_disk *disk)
@@ -56,15 +56,16 @@ void dlr_sup_periodic_start(struct dlr_sup_disk *disk)
     if (disk->env.conf->persist_every.ms != DLR_EVERY_AUTO) /* which looks later */
         rc = dlr_sup_file_do(disk->env.io, dlr_sup_file_mkdirs, dir, NULL);
     if (rc < 0 && rc != -ETIMEDOUT && rc != -EBUSY) { /* these two: it may be there */
-        dlr_sup_say(disk->env.io, "no snapshot will be written: cannot create '%s': %s",
-                    dir, strerror(-rc));
+        dlr_user_line(disk->env.io,
+                      "no snapshot will be written: cannot create '%s': %s", dir,
+                      strerror(-rc));
         return;
     }
     p = disk->periodic = calloc(1, sizeof(*p));
     if (!p)
         return;
     p->tight = -1;
-    dlr_sup_due_start(disk, &p->due);
+    dlr_persist_schedule_start(disk, &p->due);
 }
 
 void dlr_sup_periodic_ready(struct dlr_sup_disk *disk, unsigned node, const json_t *msg)
@@ -110,31 +111,32 @@ static void fail(struct dlr_sup_disk *disk, struct dlr_version v, const char *wh
 
     dlr_journal_note(dlr_sup_journal(disk->env.io), "persisted", "s:n,s:o,s:s",
                      "version", "wanted", dlr_sup_version(&v), "why", why);
-    if (dlr_sup_due_quiet(disk, &p->due))
+    if (dlr_persist_schedule_quiet(disk, &p->due))
         return;
     if (!p->said)
-        dlr_sup_say(disk->env.io, "step %llu is not written to the state directory: %s",
-                    (unsigned long long)v.step, why);
+        dlr_user_line(disk->env.io,
+                      "step %llu is not written to the state directory: %s",
+                      (unsigned long long)v.step, why);
     p->said = true;
 }
 
 /* What was tried; what only came too late goes to fail() alone. */
 static void fail_write(struct dlr_sup_disk *disk, struct dlr_version v, const char *why)
 {
-    struct dlr_sup_due *due = &disk->periodic->due;
+    struct dlr_persist_schedule *due = &disk->periodic->due;
 
     fail(disk, v, why);
-    dlr_sup_due_failed(disk, due, why);
+    dlr_persist_schedule_failed(disk, due, why);
     if (!due->second)
-        dlr_sup_due_again(due);
+        dlr_persist_schedule_again(due);
 }
 
 static void start_manifest(struct dlr_sup_disk *disk)
 {
     struct dlr_sup_periodic *p = disk->periodic;
     bool give_up = p->rc < 0;
-    struct dlr_aside *a = dlr_sup_manifest_new(disk, give_up ? 0 : p->world);
-    struct dlr_sup_manifest *m = a ? dlr_aside_arg(a) : NULL;
+    struct dlr_offload *a = dlr_sup_manifest_new(disk, give_up ? 0 : p->world);
+    struct dlr_sup_manifest *m = a ? dlr_offload_arg(a) : NULL;
 
     p->state = IDLE;
     if (!m) {
@@ -144,9 +146,9 @@ static void start_manifest(struct dlr_sup_disk *disk)
     m->write = p->write;
     m->give_up = give_up;
     list_files(disk, m);
-    if (dlr_aside_start(a, dlr_sup_apart(disk->env.io), dlr_sup_manifest_write, -1) <
-        0) {
-        dlr_aside_free(a);
+    if (dlr_offload_start(a, dlr_sup_fork_server(disk->env.io), dlr_sup_manifest_write,
+                          -1) < 0) {
+        dlr_offload_free(a);
         fail_write(disk, p->write.version,
                    "no process can be started for its manifest");
         return;
@@ -161,10 +163,10 @@ static void start_manifest(struct dlr_sup_disk *disk)
 static bool has_place(struct dlr_sup_disk *disk, struct dlr_version v)
 {
     char why[512];
-    int rc = dlr_sup_due_place(disk, &disk->periodic->due, why, sizeof(why));
+    int rc = dlr_persist_schedule_place(disk, &disk->periodic->due, why, sizeof(why));
 
     if (rc == -EAGAIN)
-        dlr_sup_due_again(&disk->periodic->due);
+        dlr_persist_schedule_again(&disk->periodic->due);
     else if (rc < 0)
         fail(disk, v, why);
     return rc == 0;
@@ -176,10 +178,10 @@ static void tell_tight(struct dlr_sup_disk *disk)
 
     if (p->tight < 0)
         return;
-    dlr_sup_say(disk->env.io,
-                "while a checkpoint is written to the disk nothing is saved "
-                "(--dlrover-persist=auto): %s has no memory for one more slot",
-                disk->members->list[p->tight].node.name);
+    dlr_user_line(disk->env.io,
+                  "while a checkpoint is written to the disk nothing is saved "
+                  "(--dlrover-persist=auto): %s has no memory for one more slot",
+                  disk->members->list[p->tight].node.name);
     p->tight = -2;
 }
 
@@ -373,9 +375,9 @@ void dlr_sup_periodic_commit(struct dlr_sup_disk *disk, struct dlr_version v)
     const struct dlr_plan *plan = disk->env.plan;
     struct rank_file *ranks;
 
-    if (!p || !dlr_sup_due(disk, &p->due, v, p->state != IDLE))
+    if (!p || !dlr_persist_schedule(disk, &p->due, v, p->state != IDLE))
         return;
-    dlr_sup_due_take(&p->due, v);
+    dlr_persist_schedule_take(&p->due, v);
     if (!has_place(disk, v))
         return;
     if (p->state != IDLE) {
@@ -415,7 +417,7 @@ void dlr_sup_periodic_stop(struct dlr_sup_disk *disk)
 
     if (!disk->periodic || !disk->periodic->manifest)
         return;
-    m = dlr_aside_arg(disk->periodic->manifest);
+    m = dlr_offload_arg(disk->periodic->manifest);
     atomic_store(&m->stop, true);
 }
 
@@ -424,7 +426,7 @@ void dlr_sup_periodic_free(struct dlr_sup_disk *disk)
     struct dlr_sup_periodic *p = disk->periodic;
 
     if (p) {
-        dlr_aside_free(p->manifest);
+        dlr_offload_free(p->manifest);
         free(p->ranks);
     }
     free(p);
@@ -440,7 +442,7 @@ static void written(struct dlr_sup_disk *disk, const struct dlr_sup_manifest *m)
 
     p->said = false;
     p->due.write_s = took_ms > 0 ? (double)took_ms / 1e3 : 1e-3;
-    is_auto = dlr_sup_due_next(disk, &p->due, &risk, &next);
+    is_auto = dlr_persist_schedule_next(disk, &p->due, &risk, &next);
     dlr_journal_note(
         dlr_sup_journal(disk->env.io), "persisted",
         "s:o,s:i,s:I,s:I,s:i,s:s,s:i,s:i,s:i,s:o,s:o", "version",
@@ -455,11 +457,11 @@ static void written(struct dlr_sup_disk *disk, const struct dlr_sup_manifest *m)
 static void look_at_manifest(struct dlr_sup_disk *disk)
 {
     struct dlr_sup_periodic *p = disk->periodic;
-    const struct dlr_sup_manifest *m = dlr_aside_arg(p->manifest);
+    const struct dlr_sup_manifest *m = dlr_offload_arg(p->manifest);
     DLR_AUTO_CLOSE int fd = -1;
     int rc;
 
-    if (dlr_aside_end(p->manifest, &rc, &fd) < 0)
+    if (dlr_offload_end(p->manifest, &rc, &fd) < 0)
         return;
     p->state = IDLE;
     if (!m->give_up && rc < 0) {
@@ -467,11 +469,11 @@ static void look_at_manifest(struct dlr_sup_disk *disk)
                    m->err.text[0] ? m->err.text : strerror(-rc));
     } else if (!m->give_up) {
         if (fd >= 0)
-            dlr_sup_disk_take(disk, fd);
+            dlr_inventory_import(disk, fd);
         dlr_sup_disk_unread(disk, m->err.text);
         written(disk, m);
     }
-    p->manifest = dlr_aside_free(p->manifest);
+    p->manifest = dlr_offload_free(p->manifest);
 }
 
 /* Files without a manifest mean nothing, the next one removes them. */
@@ -481,7 +483,7 @@ static void cut_short(struct dlr_sup_disk *disk, const char *why)
 
     p->state = IDLE;
     fail(disk, p->write.version, why);
-    dlr_sup_due_again(&p->due);
+    dlr_persist_schedule_again(&p->due);
 }
 
 void dlr_sup_periodic_turn(struct dlr_sup_disk *disk)

@@ -25,7 +25,8 @@ static bool is_auto(const struct dlr_sup_disk *disk)
     return disk->env.conf->persist_every.ms == DLR_EVERY_AUTO;
 }
 
-void dlr_sup_due_start(const struct dlr_sup_disk *disk, struct dlr_sup_due *d)
+void dlr_persist_schedule_start(const struct dlr_sup_disk *disk,
+                                struct dlr_persist_schedule *d)
 {
     d->last_ms = dlr_sup_now();
     if (disk->nfiles)
@@ -35,20 +36,21 @@ void dlr_sup_due_start(const struct dlr_sup_disk *disk, struct dlr_sup_due *d)
 /* Nodes that lose or keep a snapshot together. */
 static unsigned set_size(const struct dlr_sup_disk *disk, unsigned covered)
 {
-    const struct dlr_sets *sets = dlr_sup_sets(disk->env.copies);
+    const struct dlr_parity_sets *sets = dlr_sup_sets(disk->env.copies);
     unsigned ranks[DLR_PARITY_DATA_MAX], most = 1;
 
     for (unsigned r = 0; sets->rows > 0 && r < sets->world; r++) {
-        unsigned n = dlr_sets_group(sets, r, ranks);
+        unsigned n = dlr_parity_sets_group(sets, r, ranks);
 
         most = n > most ? n : most;
     }
     return most + covered;
 }
 
-bool dlr_sup_due_next(const struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
-                      struct dlr_cadence_risk *ret_risk,
-                      struct dlr_cadence_persist *ret)
+bool dlr_persist_schedule_next(const struct dlr_sup_disk *disk,
+                               const struct dlr_persist_schedule *d,
+                               struct dlr_cadence_risk *ret_risk,
+                               struct dlr_cadence_persist *ret)
 {
     unsigned covered = dlr_sup_copies(disk->env.copies);
 
@@ -64,17 +66,17 @@ bool dlr_sup_due_next(const struct dlr_sup_disk *disk, const struct dlr_sup_due 
     return is_auto(disk);
 }
 
-static bool has_passed(const struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
-                       int64_t since_ms)
+static bool has_passed(const struct dlr_sup_disk *disk,
+                       const struct dlr_persist_schedule *d, int64_t since_ms)
 {
     struct dlr_cadence_persist next;
     struct dlr_cadence_risk risk;
 
-    dlr_sup_due_next(disk, d, &risk, &next);
+    dlr_persist_schedule_next(disk, d, &risk, &next);
     return (double)since_ms >= 1e3 * next.every_s;
 }
 
-void dlr_sup_due_take(struct dlr_sup_due *d, struct dlr_version v)
+void dlr_persist_schedule_take(struct dlr_persist_schedule *d, struct dlr_version v)
 {
     d->last = v;
     d->last_ms = dlr_sup_now();
@@ -82,7 +84,7 @@ void dlr_sup_due_take(struct dlr_sup_due *d, struct dlr_version v)
     d->again_ms = 0;
 }
 
-void dlr_sup_due_again(struct dlr_sup_due *d)
+void dlr_persist_schedule_again(struct dlr_persist_schedule *d)
 {
     double wait_s = AGAIN_OF * d->write_s;
 
@@ -90,8 +92,9 @@ void dlr_sup_due_again(struct dlr_sup_due *d)
         dlr_sup_now() + (int64_t)(1e3 * (wait_s > AGAIN_S ? wait_s : AGAIN_S));
 }
 
-bool dlr_sup_due(struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
-                 struct dlr_version v, bool busy)
+bool dlr_persist_schedule(struct dlr_sup_disk *disk,
+                          const struct dlr_persist_schedule *d, struct dlr_version v,
+                          bool busy)
 {
     const struct dlr_every_conf *every = &disk->env.conf->persist_every;
     int64_t since_ms = dlr_sup_now() - d->last_ms;
@@ -107,10 +110,11 @@ bool dlr_sup_due(struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
 
 /* --- a default that cannot be had ------------------------------------------------- */
 
-static void leave_it(struct dlr_sup_disk *disk, struct dlr_sup_due *d, const char *why)
+static void leave_it(struct dlr_sup_disk *disk, struct dlr_persist_schedule *d,
+                     const char *why)
 {
     d->off = true;
-    dlr_sup_say(
+    dlr_user_line(
         disk->env.io,
         "no checkpoint is written to the disk (--dlrover-persist=auto): "
         "%s; it takes a --dlrover-state-dir that all nodes share, off ends this "
@@ -118,15 +122,16 @@ static void leave_it(struct dlr_sup_disk *disk, struct dlr_sup_due *d, const cha
         why);
 }
 
-bool dlr_sup_due_quiet(const struct dlr_sup_disk *disk, const struct dlr_sup_due *d)
+bool dlr_persist_schedule_quiet(const struct dlr_sup_disk *disk,
+                                const struct dlr_persist_schedule *d)
 {
     return is_auto(disk) && d->write_s == 0;
 }
 
-void dlr_sup_due_failed(struct dlr_sup_disk *disk, struct dlr_sup_due *d,
-                        const char *why)
+void dlr_persist_schedule_failed(struct dlr_sup_disk *disk,
+                                 struct dlr_persist_schedule *d, const char *why)
 {
-    if (dlr_sup_due_quiet(disk, d) && ++d->failed >= TRIES)
+    if (dlr_persist_schedule_quiet(disk, d) && ++d->failed >= TRIES)
         leave_it(disk, d, why);
 }
 
@@ -158,11 +163,12 @@ static int ask(struct dlr_sup_disk *disk, const char *dir, double bytes)
     return dlr_sup_file_call(disk->env.io, look, &f);
 }
 
-int dlr_sup_due_place(struct dlr_sup_disk *disk, struct dlr_sup_due *d, char *ret_why,
-                      size_t size)
+int dlr_persist_schedule_place(struct dlr_sup_disk *disk,
+                               struct dlr_persist_schedule *d, char *ret_why,
+                               size_t size)
 {
     unsigned versions =
-        1 + (disk->env.conf->persist_keep ? disk->env.conf->persist_keep : 1);
+        1 + (disk->env.conf->persist_count ? disk->env.conf->persist_count : 1);
     char dir[DLR_RUN_PATH + 32];
     double bytes = 0;
     int rc;

@@ -10,8 +10,8 @@
 #include "ckpt/commit/cadence.h"
 #include "mpi_launcher/supervisor/disk/disk_state.h"
 
-/* All 0 but what dlr_sup_due_start() sets. */
-struct dlr_sup_due {
+/* All 0 but what dlr_persist_schedule_start() sets. */
+struct dlr_persist_schedule {
     struct dlr_version last; /* that was due */
     int64_t last_ms;         /* when */
     double write_s;          /* of the last one that was written; 0: none was */
@@ -24,35 +24,40 @@ struct dlr_sup_due {
     unsigned failed; /* writes, while none went well */
 };
 
-void dlr_sup_due_start(const struct dlr_sup_disk *disk, struct dlr_sup_due *d);
+void dlr_persist_schedule_start(const struct dlr_sup_disk *disk,
+                                struct dlr_persist_schedule *d);
 
 /* Whether v is due; busy: an older one is being written still. */
-bool dlr_sup_due(struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
-                 struct dlr_version v, bool busy);
+bool dlr_persist_schedule(struct dlr_sup_disk *disk,
+                          const struct dlr_persist_schedule *d, struct dlr_version v,
+                          bool busy);
 
 /* Whether it can be written, asked when it is due: 0, -EAGAIN while the file system
  * hangs, else never, which was told, and ret_why has it too.
  */
-int dlr_sup_due_place(struct dlr_sup_disk *disk, struct dlr_sup_due *d, char *ret_why,
-                      size_t size);
+int dlr_persist_schedule_place(struct dlr_sup_disk *disk,
+                               struct dlr_persist_schedule *d, char *ret_why,
+                               size_t size);
 
 /* Nobody has asked for what did not go well: one line is for the second time, when it
  * is over.
  */
-bool dlr_sup_due_quiet(const struct dlr_sup_disk *disk, const struct dlr_sup_due *d);
-void dlr_sup_due_failed(struct dlr_sup_disk *disk, struct dlr_sup_due *d,
-                        const char *why);
+bool dlr_persist_schedule_quiet(const struct dlr_sup_disk *disk,
+                                const struct dlr_persist_schedule *d);
+void dlr_persist_schedule_failed(struct dlr_sup_disk *disk,
+                                 struct dlr_persist_schedule *d, const char *why);
 
 /* v is written now, or cannot be now. */
-void dlr_sup_due_take(struct dlr_sup_due *d, struct dlr_version v);
+void dlr_persist_schedule_take(struct dlr_persist_schedule *d, struct dlr_version v);
 /* It was not: one more is due soon, not an interval later. */
-void dlr_sup_due_again(struct dlr_sup_due *d);
+void dlr_persist_schedule_again(struct dlr_persist_schedule *d);
 
 /* What --dlrover-persist=auto comes to now, and from what; false where the user has
  * said how often, and only the inputs are set.
  */
-bool dlr_sup_due_next(const struct dlr_sup_disk *disk, const struct dlr_sup_due *d,
-                      struct dlr_cadence_risk *ret_risk,
-                      struct dlr_cadence_persist *ret);
+bool dlr_persist_schedule_next(const struct dlr_sup_disk *disk,
+                               const struct dlr_persist_schedule *d,
+                               struct dlr_cadence_risk *ret_risk,
+                               struct dlr_cadence_persist *ret);
 
 #endif

@@ -28,9 +28,9 @@ struct dlr_sup_ending_env {
     struct dlr_sup_nodes *nodes;
     struct dlr_sup_steps *steps;
     const struct dlr_sup_planning *planning;
-    const struct dlr_jobconf *conf;
+    const struct dlr_job_config *conf;
     const struct dlr_runinfo *info;
-    const struct dlr_stepplan *step;
+    const struct dlr_step_plan *step;
     const bool *took_over; /* from a supervisor of this incarnation */
     const int64_t *started_ms;
     pid_t keeper;    /* who started us */
@@ -83,8 +83,8 @@ void dlr_sup_requeue(struct dlr_sup_ending *ending, const char *why);
 void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why);
 
 /* joint_requeue.c: another run of the job may want a requeue: from now on it is noticed. */
-void dlr_sup_leave_start(struct dlr_sup_ending *ending);
-void dlr_sup_leave_tick(struct dlr_sup_ending *ending, int64_t now_ms);
+void dlr_joint_requeue_start(struct dlr_sup_ending *ending);
+void dlr_joint_requeue_tick(struct dlr_sup_ending *ending, int64_t now_ms);
 
 /* termination.c: a signal that ends the run came to us. */
 void dlr_sup_ending_signal(struct dlr_sup_ending *ending, int sig);

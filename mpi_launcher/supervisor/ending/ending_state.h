@@ -53,7 +53,7 @@ static inline int dlr_sup_ending_go_on(const struct dlr_sup_ending *ending)
 void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why);
 
 /* joint_requeue.c: it does not come to a requeue. */
-void dlr_sup_leave_cancel(struct dlr_sup_ending *ending);
+void dlr_joint_requeue_cancel(struct dlr_sup_ending *ending);
 
 /* termination.c: what dlrover-slurm fate prints */
 enum dlr_fate dlr_fate_read(const char *text);

@@ -18,15 +18,15 @@ static void say_why(struct dlr_sup_ending *ending, const char *why)
     unsigned rank, node;
     const char *tail = ending->ops->last_lines(ending->arg, &rank, &node);
 
-    dlr_sup_say(ending->env.io, "%s", why);
+    dlr_user_line(ending->env.io, "%s", why);
     if (!tail || !tail[0] || ending->wanted_signal)
         return;
-    dlr_sup_say(ending->env.io, "last lines of rank %u on %s:", rank,
-                ending->members->list[node].node.name);
+    dlr_user_line(ending->env.io, "last lines of rank %u on %s:", rank,
+                  ending->members->list[node].node.name);
     for (const char *line = tail; *line;) {
         size_t n = strcspn(line, "\n");
 
-        dlr_sup_say(ending->env.io, "  | %.*s", (int)n, line);
+        dlr_user_line(ending->env.io, "  | %.*s", (int)n, line);
         line += n + (line[n] == '\n');
     }
 }
@@ -34,9 +34,10 @@ static void say_why(struct dlr_sup_ending *ending, const char *why)
 /* So Slurm ends what it takes back. A job that is cancelled looks the same. */
 static void say_bye(struct dlr_sup_ending *ending)
 {
-    json_t *msg = dlr_msg_new("bye");
+    json_t *msg = dlr_msg_new("shutdown");
 
-    json_object_set_new(msg, "stays", json_boolean(ending->wanted_signal == SIGTERM));
+    json_object_set_new(msg, "keep_memory",
+                        json_boolean(ending->wanted_signal == SIGTERM));
     dlr_sup_send_all(ending->env.nodes, msg);
 }
 
@@ -59,14 +60,14 @@ void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)
     else
         dlr_journal_event(dlr_sup_journal(ending->env.io), "end", row);
     if (!requeued)
-        dlr_sup_leave_cancel(ending);
+        dlr_joint_requeue_cancel(ending);
     ending->finished = true;
     ending->exit_code = code;
     /* Else not by itself. */
-    if (!ending->wanted_signal && !dlr_policy_is_told(ending->policy))
+    if (!ending->wanted_signal && !dlr_policy_has_sigterm(ending->policy))
         ending->ops->changed(ending->arg, true);
     ending->ops->ended(ending->arg);
     say_bye(ending);
-    dlr_sup_agents_bye(ending->env.steps,
-                       now + ending->env.conf->end_timeout_ms + BYE_EXTRA_MS);
+    dlr_sup_agents_shutdown(ending->env.steps,
+                            now + ending->env.conf->end_timeout_ms + BYE_EXTRA_MS);
 }

@@ -132,7 +132,7 @@ static bool leave_ready(struct dlr_sup_ending *ending, const char *why)
 
 void dlr_sup_requeue(struct dlr_sup_ending *ending, const char *why)
 {
-    json_t *msg = dlr_msg_new("bye");
+    json_t *msg = dlr_msg_new("shutdown");
 
     ending->requeue_asked = true;
     json_object_set_new(msg, "later", json_true());
@@ -150,10 +150,10 @@ static void stay(struct dlr_sup_ending *ending)
     path_of(ending, keeper(ending), path, sizeof(path));
     dlr_sup_file_do(ending->env.io, dlr_sup_file_remove, path, NULL);
     ending->leave.follows = ending->requeue_asked = false;
-    dlr_policy_stay(ending->policy, dlr_sup_now());
+    dlr_policy_requeue_cancel(ending->policy, dlr_sup_now());
 }
 
-void dlr_sup_leave_tick(struct dlr_sup_ending *ending, int64_t now_ms)
+void dlr_joint_requeue_tick(struct dlr_sup_ending *ending, int64_t now_ms)
 {
     char path[DLR_RUN_PATH + 64];
 
@@ -170,7 +170,7 @@ void dlr_sup_leave_tick(struct dlr_sup_ending *ending, int64_t now_ms)
     }
 }
 
-void dlr_sup_leave_cancel(struct dlr_sup_ending *ending)
+void dlr_joint_requeue_cancel(struct dlr_sup_ending *ending)
 {
     char path[DLR_RUN_PATH + 64];
 
@@ -192,9 +192,9 @@ static void look(struct dlr_sup_ending *ending)
     if (ending->finished || ending->requeue_asked || !read_first(ending, &first) ||
         first.pid == keeper(ending))
         return;
-    dlr_sup_say(ending->env.io,
-                "another run has the job requeued: writing the state of this one");
-    dlr_policy_leave(ending->policy, dlr_sup_now());
+    dlr_user_line(ending->env.io,
+                  "another run has the job requeued: writing the state of this one");
+    dlr_policy_requeue_with_job(ending->policy, dlr_sup_now());
 }
 
 static int on_file(zloop_t *loop, zmq_pollitem_t *item, void *arg)
@@ -218,7 +218,7 @@ static int on_file(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return dlr_sup_ending_go_on(ending);
 }
 
-void dlr_sup_leave_start(struct dlr_sup_ending *ending)
+void dlr_joint_requeue_start(struct dlr_sup_ending *ending)
 {
     DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
 
@@ -231,6 +231,6 @@ void dlr_sup_leave_start(struct dlr_sup_ending *ending)
         f->fd = fcntl(ending->leave.fd, F_DUPFD_CLOEXEC, 0);
     if (dlr_sup_file_call(ending->env.io, dlr_sup_file_watch, &f) < 0 ||
         dlr_sup_watch(ending->env.io, ending->leave.fd, on_file, ending) < 0)
-        dlr_sup_say(ending->env.io, "no requeue of another run will be noticed");
+        dlr_user_line(ending->env.io, "no requeue of another run will be noticed");
     look(ending);
 }

@@ -27,10 +27,10 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     status = dlr_proc_reap(&ending->helper);
     text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
     if (status != 0)
-        dlr_sup_ask_controller(ending->env.steps, DLR_ASK_REQUEUE, 0,
+        dlr_sup_ask_controller(ending->env.steps, DLR_QUERY_REQUEUE, 0,
                                text[0] ? text : "dlrover-slurm failed", 0);
     else if (text[0])
-        dlr_sup_say(ending->env.io, "requeued, but %s", text);
+        dlr_user_line(ending->env.io, "requeued, but %s", text);
     return 0; /* Slurm ends us from here on */
 }
 
@@ -52,7 +52,7 @@ static char *useless_nodes(struct dlr_sup_ending *ending, json_t *names)
     for (unsigned i = 0; list && i < ending->members->n; i++) {
         char *longer = NULL;
 
-        if (dlr_stepplan_bars(ending->env.step, i) || /* it is good for others */
+        if (dlr_step_plan_bars(ending->env.step, i) || /* it is good for others */
             is_late(ending, i) ||
             (dlr_policy_is_alive(ending->policy, i) &&
              !dlr_sup_is_unfit(ending->env.planning, i)))
@@ -79,8 +79,8 @@ void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
         json_decref(names);
         return;
     }
-    dlr_sup_say(ending->env.io, "%s: requeueing the job without %s", why,
-                list[0] ? list : "any node");
+    dlr_user_line(ending->env.io, "%s: requeueing the job without %s", why,
+                  list[0] ? list : "any node");
     dlr_journal_note(dlr_sup_journal(ending->env.io), "requeue", "s:s,s:o,s:i", "why",
                      why, "exclude", names, "min_nodes",
                      dlr_sup_full_places(ending->env.planning));

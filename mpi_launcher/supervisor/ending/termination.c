@@ -52,7 +52,7 @@ static int answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         return dlr_sup_ending_go_on(ending);
     dlr_policy_fate(ending->policy, fate, dlr_sup_now());
     if (ending->term.orphan && fate == DLR_FATE_ENDS)
-        dlr_policy_told(ending->policy, true, limit_ms(), dlr_sup_now());
+        dlr_policy_sigterm(ending->policy, true, limit_ms(), dlr_sup_now());
     else if (ending->term.orphan)
         dlr_policy_signal(ending->policy, ending->wanted_signal, dlr_sup_now());
     ending->term.orphan = false;
@@ -85,7 +85,7 @@ void dlr_sup_on_term(struct dlr_sup_ending *ending, unsigned node, const json_t 
     int64_t round = -1;
 
     dlr_msg_int(msg, "round", &round);
-    if (dlr_policy_told_before(ending->policy, round))
+    if (dlr_policy_sigterm_before(ending->policy, round))
         return; /* said again, after a welcome, of tasks that are gone */
     ending->term.last_ms = now;
     if (same || ending->finished)
@@ -93,7 +93,7 @@ void dlr_sup_on_term(struct dlr_sup_ending *ending, unsigned node, const json_t 
     dlr_journal_note(dlr_sup_journal(ending->env.io), "term", "s:s,s:I", "node",
                      ending->members->list[node].node.name, "round",
                      (json_int_t)dlr_policy_round(ending->policy));
-    dlr_policy_told(ending->policy, false, limit_ms(), now);
+    dlr_policy_sigterm(ending->policy, false, limit_ms(), now);
 }
 
 static bool pass_term(struct dlr_sup_ending *ending)
@@ -102,7 +102,7 @@ static bool pass_term(struct dlr_sup_ending *ending)
         !ending->ops->pass(ending->arg, SIGTERM))
         return false;
     ending->term.last_ms = dlr_sup_now();
-    dlr_policy_told(ending->policy, true, limit_ms(), ending->term.last_ms);
+    dlr_policy_sigterm(ending->policy, true, limit_ms(), ending->term.last_ms);
     return true;
 }
 

@@ -33,23 +33,23 @@ struct dlr_sup_io *dlr_sup_io_free(struct dlr_sup_io *io)
         return NULL;
     zloop_destroy(&io->loop);
     dlr_work_queue_close(&io->files, 0);
-    dlr_apart_free(io->apart);
+    dlr_fork_server_free(io->fork_server);
     free(io);
     return NULL;
 }
 
-int dlr_sup_apart_start(struct dlr_sup_io *io, struct dlr_err *err)
+int dlr_sup_fork_server_start(struct dlr_sup_io *io, struct dlr_err *err)
 {
-    int rc = dlr_apart_new(&io->apart, err);
+    int rc = dlr_fork_server_new(&io->fork_server, err);
 
-    io->files.apart = io->say.apart = io->apart;
+    io->files.fork_server = io->say.fork_server = io->fork_server;
     return rc;
 }
 
 int dlr_sup_journal_open(struct dlr_sup_io *io, int turns, const char *path,
                          struct dlr_err *err)
 {
-    return dlr_journal_open(io->apart, turns, path, &io->journal, err);
+    return dlr_journal_open(io->fork_server, turns, path, &io->journal, err);
 }
 
 void dlr_sup_journal_close(struct dlr_sup_io *io, int64_t timeout_ms)

@@ -35,17 +35,17 @@ struct dlr_sup_io_ops {
  * may be NULL; ops and arg must live as long. NULL when out of memory.
  */
 struct dlr_sup_io *dlr_sup_io_new(const struct dlr_sup_io_ops *ops, void *arg);
-/* After dlr_sup_journal_close(), dlr_sup_say_end() and dlr_sup_outbox_close(), and
- * never once warnings go its way: dlr_sup_say_start(). Accepts NULL, returns NULL.
+/* After dlr_sup_journal_close(), dlr_user_output_end() and dlr_sup_outbox_close(), and
+ * never once warnings go its way: dlr_user_output_start(). Accepts NULL, returns NULL.
  */
 struct dlr_sup_io *dlr_sup_io_free(struct dlr_sup_io *io);
 
 /* Forks what does all that the state directory may hold up: before there are threads or
  * much memory.
  */
-int dlr_sup_apart_start(struct dlr_sup_io *io, struct dlr_err *err);
+int dlr_sup_fork_server_start(struct dlr_sup_io *io, struct dlr_err *err);
 /* It, for works of others. The engine's; NULL before, and without an engine. */
-struct dlr_apart *dlr_sup_apart(const struct dlr_sup_io *io);
+struct dlr_fork_server *dlr_sup_fork_server(const struct dlr_sup_io *io);
 
 /* dlr_journal_open() by that process. */
 int dlr_sup_journal_open(struct dlr_sup_io *io, int turns, const char *path,

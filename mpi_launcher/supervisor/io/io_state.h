@@ -14,9 +14,10 @@ struct dlr_sup_io {
     zloop_t *loop;
     struct dlr_server *server; /* NULL: nobody can connect */
     struct dlr_journal *journal;
-    struct dlr_apart *apart; /* has done what the state directory may hold up */
+    struct dlr_fork_server
+        *fork_server; /* has done what the state directory may hold up */
     struct dlr_work_queue files;
-    bool files_late_told;
+    bool files_late_reported;
     struct dlr_work_queue say; /* to the writer of our stderr, or we write it */
 };
 

@@ -44,7 +44,7 @@ bool dlr_sup_outbox_tend(struct dlr_sup_io *io, int64_t now_ms)
     return dlr_server_tend(io->server, now_ms);
 }
 
-uint64_t dlr_sup_outbox_strangers(const struct dlr_sup_io *io)
+uint64_t dlr_sup_outbox_auth_failures(const struct dlr_sup_io *io)
 {
-    return dlr_server_strangers(io->server);
+    return dlr_server_auth_failures(io->server);
 }

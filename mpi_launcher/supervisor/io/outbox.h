@@ -26,6 +26,6 @@ int dlr_sup_outbox_send_shared(struct dlr_sup_io *io, const struct dlr_route *to
 /* dlr_server_tend(): true when this call has closed the port for want of descriptors. */
 bool dlr_sup_outbox_tend(struct dlr_sup_io *io, int64_t now_ms);
 /* Connections so far that could not prove a key. */
-uint64_t dlr_sup_outbox_strangers(const struct dlr_sup_io *io);
+uint64_t dlr_sup_outbox_auth_failures(const struct dlr_sup_io *io);
 
 #endif

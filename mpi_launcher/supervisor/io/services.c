@@ -6,9 +6,9 @@
 
 #include "mpi_launcher/supervisor/io/io_state.h"
 
-struct dlr_apart *dlr_sup_apart(const struct dlr_sup_io *io)
+struct dlr_fork_server *dlr_sup_fork_server(const struct dlr_sup_io *io)
 {
-    return io ? io->apart : NULL;
+    return io ? io->fork_server : NULL;
 }
 
 struct dlr_journal *dlr_sup_journal(const struct dlr_sup_io *io)

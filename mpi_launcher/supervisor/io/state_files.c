@@ -22,7 +22,7 @@
 
 #define FILE_MS 250 /* less than any node may be without a lease */
 
-/* --- works, in a process apart: they use nothing but their job ------------------------------- */
+/* --- operations, in a process apart: they use nothing but their job ------------------------------- */
 
 int dlr_sup_file_open(void *arg, int *fd)
 {
@@ -144,47 +144,47 @@ void dlr_sup_file_done(struct dlr_sup_file **f)
         return;
     if ((*f)->fd >= 0)
         close((*f)->fd);
-    dlr_aside_free((*f)->aside); /* and *f, which is in it */
+    dlr_offload_free((*f)->offload); /* and *f, which is in it */
 }
 
 struct dlr_sup_file *dlr_sup_file_new(const char *path, const char *text)
 {
-    struct dlr_aside *aside = dlr_aside_new(sizeof(struct dlr_sup_file));
-    struct dlr_sup_file *f = aside ? dlr_aside_arg(aside) : NULL;
+    struct dlr_offload *offload = dlr_offload_new(sizeof(struct dlr_sup_file));
+    struct dlr_sup_file *f = offload ? dlr_offload_arg(offload) : NULL;
 
     if (!f)
         return NULL;
-    f->aside = aside;
+    f->offload = offload;
     f->fd = -1;
     if (dlr_format(f->path, sizeof(f->path), "%s", path) == 0 &&
         dlr_format(f->text, sizeof(f->text), "%s", text ? text : "") == 0)
         return f;
-    dlr_aside_free(aside);
+    dlr_offload_free(offload);
     return NULL;
 }
 
-int dlr_sup_file_call(struct dlr_sup_io *io, dlr_aside_fn fn, struct dlr_sup_file **f)
+int dlr_sup_file_call(struct dlr_sup_io *io, dlr_offload_fn fn, struct dlr_sup_file **f)
 {
-    struct dlr_aside *aside = *f ? (*f)->aside : NULL;
+    struct dlr_offload *offload = *f ? (*f)->offload : NULL;
     int rc, fd;
 
-    if (!aside)
+    if (!offload)
         return -ENOMEM;
     fd = dlr_steal_fd(&(*f)->fd);
-    rc = dlr_work_queue_call(&io->files, &aside, fn, fd, FILE_MS, &fd);
-    if (aside)
+    rc = dlr_work_queue_call(&io->files, &offload, fn, fd, FILE_MS, &fd);
+    if (offload)
         (*f)->fd = fd;
     else
         *f = NULL; /* it went with it */
-    if (rc == -ETIMEDOUT && !io->files_late_told) {
-        io->files_late_told = true;
+    if (rc == -ETIMEDOUT && !io->files_late_reported) {
+        io->files_late_reported = true;
         if (io->ops->late)
             io->ops->late(io->arg);
     }
     return rc;
 }
 
-int dlr_sup_file_do(struct dlr_sup_io *io, dlr_aside_fn fn, const char *path,
+int dlr_sup_file_do(struct dlr_sup_io *io, dlr_offload_fn fn, const char *path,
                     const char *text)
 {
     DLR_CLEANUP(dlr_sup_file_done)

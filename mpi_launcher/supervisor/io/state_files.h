@@ -12,7 +12,7 @@
 #define DLR_SUP_FILE_MAX 65536 /* of a file that is read: its end */
 
 struct dlr_sup_file {
-    struct dlr_aside *aside; /* what does the works; this is in its memory */
+    struct dlr_offload *offload; /* what does the operations; this is in its memory */
     char path[DLR_RUN_PATH + 64], other[DLR_RUN_PATH + 64];
     char text[DLR_SUP_FILE_MAX + 1]; /* what is to be written, or was read */
     int flags;                       /* of open(2) */
@@ -26,8 +26,9 @@ void dlr_sup_file_done(struct dlr_sup_file **f);
 /* Has a work done by a process apart and waits a moment for it: what it returns, or -ETIMEDOUT or
  * -EBUSY when the file system hangs; *f may be NULL then, or before: -ENOMEM.
  */
-int dlr_sup_file_call(struct dlr_sup_io *io, dlr_aside_fn fn, struct dlr_sup_file **f);
-int dlr_sup_file_do(struct dlr_sup_io *io, dlr_aside_fn fn, const char *path,
+int dlr_sup_file_call(struct dlr_sup_io *io, dlr_offload_fn fn,
+                      struct dlr_sup_file **f);
+int dlr_sup_file_do(struct dlr_sup_io *io, dlr_offload_fn fn, const char *path,
                     const char *text);
 /* The works. All but the last return 0 or -errno. */
 int dlr_sup_file_open(void *arg, int *fd);    /* by flags: fd, at */

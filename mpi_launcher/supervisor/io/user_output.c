@@ -38,7 +38,7 @@ static void put(struct dlr_sup_io *io, const char *line)
         fprintf(stderr, "%s\n", line);
 }
 
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     char line[2048], text[LINE_BYTES];
     va_list ap;
@@ -58,15 +58,15 @@ static void log_line(void *arg, enum dlr_log_level level, const char *line)
     put(arg, text);
 }
 
-void dlr_sup_say_start(struct dlr_sup_io *io)
+void dlr_user_output_start(struct dlr_sup_io *io)
 {
     dlr_log_to(log_line, io, DLR_LOG_INFO);
     if (dlr_is_file(STDERR_FILENO) &&
         dlr_work_queue_open(&io->say, NULL, "", STDERR_FILENO, 0) < 0)
-        dlr_sup_say_end(io);
+        dlr_user_output_end(io);
 }
 
-void dlr_sup_say_end(struct dlr_sup_io *io)
+void dlr_user_output_end(struct dlr_sup_io *io)
 {
     dlr_work_queue_close(&io->say, SAY_MS); /* when it has written all */
 }

@@ -8,12 +8,12 @@
 #include "mpi_launcher/supervisor/io/io.h"
 
 /* One line, "dlrover: ..." */
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* From now on a file is written by a process apart: after dlr_sup_apart_start().
+/* From now on a file is written by a process apart: after dlr_sup_fork_server_start().
  * Warnings of the libraries go the same way.
  */
-void dlr_sup_say_start(struct dlr_sup_io *io);
-void dlr_sup_say_end(struct dlr_sup_io *io); /* waits a moment for the last lines */
+void dlr_user_output_start(struct dlr_sup_io *io);
+void dlr_user_output_end(struct dlr_sup_io *io); /* waits a moment for the last lines */
 
 #endif

@@ -10,30 +10,31 @@
 
 #define EVERY_MS 10000 /* between two lines about our own port */
 
-void dlr_sup_strangers(struct dlr_sup_nodes *nodes, int64_t now_ms)
+void dlr_sup_auth_failures(struct dlr_sup_nodes *nodes, int64_t now_ms)
 {
-    uint64_t total = nodes->strangers + dlr_sup_outbox_strangers(nodes->env.io);
+    uint64_t total = nodes->auth_failures + dlr_sup_outbox_auth_failures(nodes->env.io);
 
-    if (total == nodes->strangers_told ||
-        (nodes->strangers_told && now_ms - nodes->strangers_ms < EVERY_MS))
+    if (total == nodes->auth_failures_reported ||
+        (nodes->auth_failures_reported && now_ms - nodes->auth_failures_ms < EVERY_MS))
         return;
-    dlr_journal_note(dlr_sup_journal(nodes->env.io), "strangers", "s:s,s:I", "node",
+    dlr_journal_note(dlr_sup_journal(nodes->env.io), "auth_failures", "s:s,s:I", "node",
                      nodes->batch, "count",
-                     (json_int_t)(total - nodes->strangers_told));
-    nodes->strangers_told = total;
-    nodes->strangers_ms = now_ms;
+                     (json_int_t)(total - nodes->auth_failures_reported));
+    nodes->auth_failures_reported = total;
+    nodes->auth_failures_ms = now_ms;
 }
 
-void dlr_sup_on_strangers(struct dlr_sup_nodes *nodes, unsigned node, const json_t *msg)
+void dlr_sup_on_auth_failures(struct dlr_sup_nodes *nodes, unsigned node,
+                              const json_t *msg)
 {
     const char *name;
     uint64_t count;
 
     if (dlr_msg_uint(msg, "count", INT64_MAX, &count) == 0 && count)
-        dlr_journal_note(dlr_sup_journal(nodes->env.io), "strangers", "s:s,s:I", "node",
-                         nodes->members.list[node].node.name, "count",
+        dlr_journal_note(dlr_sup_journal(nodes->env.io), "auth_failures", "s:s,s:I",
+                         "node", nodes->members.list[node].node.name, "count",
                          (json_int_t)count);
-    if (dlr_msg_str(msg, "taken", &name) == 0)
+    if (dlr_msg_str(msg, "foreign_name", &name) == 0)
         dlr_journal_note(dlr_sup_journal(nodes->env.io), "name_taken", "s:s,s:s",
                          "node", nodes->members.list[node].node.name, "name", name);
 }

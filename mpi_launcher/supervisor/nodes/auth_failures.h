@@ -5,8 +5,8 @@
 
 #include "mpi_launcher/supervisor/nodes/nodes.h"
 
-void dlr_sup_strangers(struct dlr_sup_nodes *nodes, int64_t now_ms); /* here */
-void dlr_sup_on_strangers(struct dlr_sup_nodes *nodes, unsigned node,
-                          const json_t *msg);
+void dlr_sup_auth_failures(struct dlr_sup_nodes *nodes, int64_t now_ms); /* here */
+void dlr_sup_on_auth_failures(struct dlr_sup_nodes *nodes, unsigned node,
+                              const json_t *msg);
 
 #endif

@@ -14,7 +14,7 @@
 #define JUDGE_EXTRA_MS                                                                 \
     50 /* on top of dead time: the lease has run out before the verdict */
 
-void dlr_sup_detector_start(struct dlr_sup_nodes *nodes, int64_t now_ms)
+void dlr_failure_detector_start(struct dlr_sup_nodes *nodes, int64_t now_ms)
 {
     nodes->tick_ms = now_ms;
 }
@@ -26,20 +26,20 @@ static void drop(struct dlr_sup_nodes *nodes, unsigned node, const char *why,
 
     m->here = false;
     nodes->losses.nodes++;
-    dlr_sup_say(nodes->env.io, "%s", why);
+    dlr_user_line(nodes->env.io, "%s", why);
     dlr_journal_note(dlr_sup_journal(nodes->env.io), "node_dead", "s:s,s:s,s:I", "node",
                      m->node.name, "why", reason, "silent_ms", (json_int_t)silent_ms);
 }
 
-void dlr_sup_give_up(struct dlr_sup_nodes *nodes, unsigned node, const char *why,
-                     const char *reason)
+void dlr_node_mark_dead(struct dlr_sup_nodes *nodes, unsigned node, const char *why,
+                        const char *reason)
 {
     drop(nodes, node, why, reason, 0);
     nodes->ops->lost(nodes->arg, node, NULL, dlr_sup_now());
 }
 
-void dlr_sup_lose(struct dlr_sup_nodes *nodes, unsigned node, int64_t silent_ms,
-                  int64_t now_ms)
+void dlr_node_lost(struct dlr_sup_nodes *nodes, unsigned node, int64_t silent_ms,
+                   int64_t now_ms)
 {
     char why[300];
 
@@ -63,7 +63,7 @@ static void give_up_unclean(struct dlr_sup_nodes *nodes)
         snprintf(why, sizeof(why),
                  "node %.200s did not get rid of the round's processes in time",
                  nodes->members.list[i].node.name);
-        dlr_sup_give_up(nodes, i, why, "unclean");
+        dlr_node_mark_dead(nodes, i, why, "unclean");
     }
 }
 
@@ -72,8 +72,8 @@ static void give_up_unclean(struct dlr_sup_nodes *nodes)
  * spares can replace, to act sooner is no help: they may come back, a requeue takes minutes. Who
  * has been silent for half of the limit counts here: no two fall silent at the same moment.
  */
-static bool is_mass_silence(const struct dlr_sup_nodes *nodes, int64_t now_ms,
-                            int64_t limit)
+static bool is_partition(const struct dlr_sup_nodes *nodes, int64_t now_ms,
+                         int64_t limit)
 {
     unsigned least = nodes->env.conf->nodes.min ? nodes->env.conf->nodes.min
                                                 : nodes->ops->places(nodes->arg);
@@ -91,7 +91,7 @@ static bool is_mass_silence(const struct dlr_sup_nodes *nodes, int64_t now_ms,
 /* Time in which we did not look is nobody's silence: the sum of many small delays, on a busy
  * machine, as well as one long one.
  */
-static void forgive_own_lag(struct dlr_sup_nodes *nodes, int64_t now_ms)
+static void compensate_loop_delay(struct dlr_sup_nodes *nodes, int64_t now_ms)
 {
     int64_t late = now_ms - nodes->tick_ms - DLR_SUP_TICK_MS;
 
@@ -118,22 +118,22 @@ static bool anybody_silent(const struct dlr_sup_nodes *nodes, int64_t now_ms,
     return false;
 }
 
-void dlr_sup_judge(struct dlr_sup_nodes *nodes, int64_t now_ms)
+void dlr_failure_detector_check(struct dlr_sup_nodes *nodes, int64_t now_ms)
 {
-    int64_t limit = dlr_jobconf_dead_ms(nodes->env.conf) + JUDGE_EXTRA_MS;
+    int64_t limit = dlr_job_config_dead_ms(nodes->env.conf) + JUDGE_EXTRA_MS;
 
-    forgive_own_lag(nodes, now_ms);
+    compensate_loop_delay(nodes, now_ms);
     give_up_unclean(nodes);
     if (!anybody_silent(nodes, now_ms, limit))
         return;
     read_waiting(nodes);
-    if (is_mass_silence(nodes, now_ms, limit))
-        limit += nodes->env.conf->mass_silence_ms;
+    if (is_partition(nodes, now_ms, limit))
+        limit += nodes->env.conf->partition_grace_ms;
     for (unsigned i = 0; i < nodes->members.n && !nodes->ops->over(nodes->arg); i++) {
         struct dlr_member *m = &nodes->members.list[i];
 
         if (m->here && now_ms - m->heard_ms > limit &&
-            !nodes->ops->excused(nodes->arg, now_ms))
-            dlr_sup_lose(nodes, i, now_ms - m->heard_ms, now_ms);
+            !nodes->ops->start_retried(nodes->arg, now_ms))
+            dlr_node_lost(nodes, i, now_ms - m->heard_ms, now_ms);
     }
 }

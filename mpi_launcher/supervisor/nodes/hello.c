@@ -20,7 +20,7 @@
 
 /* --- who may speak ------------------------------------------------------------------------- */
 
-/* One limit for all: strangers get no more of our time. It lets each node be asked at once:
+/* One limit for all: unauthenticated peers get no more of our time. It lets each node be asked at once:
  * after a supervisor's death they all come back within their leases.
  */
 static void ask_who(struct dlr_sup_nodes *nodes, const struct dlr_route *to)
@@ -45,7 +45,7 @@ static void welcome(struct dlr_sup_nodes *nodes, unsigned node)
 
     json_object_set_new(msg, "gen", json_integer(nodes->env.id->gen));
     json_object_set_new(msg, "dead_ms",
-                        json_integer(dlr_jobconf_dead_ms(nodes->env.conf)));
+                        json_integer(dlr_job_config_dead_ms(nodes->env.conf)));
     json_object_set_new(msg, "end_ms", json_integer(nodes->env.conf->end_timeout_ms));
     if (dlr_streq(nodes->members.list[node].node.name, nodes->batch) &&
         dlr_procid_of(nodes->env.keeper, &keeper) == 0) {
@@ -73,7 +73,7 @@ void dlr_sup_node_up(struct dlr_sup_nodes *nodes, unsigned node)
 
 static void say_bye(struct dlr_sup_nodes *nodes, const struct dlr_route *to)
 {
-    DLR_AUTO_JSON json_t *msg = dlr_msg_new("bye");
+    DLR_AUTO_JSON json_t *msg = dlr_msg_new("shutdown");
 
     dlr_sup_outbox_send_json(nodes->env.io, to, msg);
 }
@@ -123,7 +123,7 @@ static void take_hello(struct dlr_sup_nodes *nodes, const struct dlr_packet *pac
     if (dlr_msg_str(msg, "node", &name) == 0)
         node = dlr_members_find(&nodes->members, name);
     if (!is_proven(nodes, node, packet, msg)) {
-        nodes->strangers++;
+        nodes->auth_failures++;
         return;
     }
     if (nodes->ops->over(nodes->arg)) { /* too late to be of use: it must not stay */
@@ -167,11 +167,11 @@ static void take_beat(struct dlr_sup_nodes *nodes, unsigned node,
                       const struct dlr_packet *packet)
 {
     struct dlr_member *m = &nodes->members.list[node];
-    unsigned char buf[DLR_BEAT_BYTES];
-    struct dlr_beat beat, lease;
+    unsigned char buf[DLR_HEARTBEAT_BYTES];
+    struct dlr_heartbeat beat, lease;
 
-    if (dlr_beat_unpack(packet->data, packet->size, &beat) < 0 ||
-        beat.kind != DLR_BEAT || beat.gen != nodes->env.id->gen)
+    if (dlr_heartbeat_unpack(packet->data, packet->size, &beat) < 0 ||
+        beat.kind != DLR_HEARTBEAT || beat.gen != nodes->env.id->gen)
         return;
     if (!m->here) {
         come_back(nodes, node, packet);
@@ -179,20 +179,20 @@ static void take_beat(struct dlr_sup_nodes *nodes, unsigned node,
     }
     m->heard_ms = dlr_sup_now();
     if (nodes->ops->behind(nodes->arg, node)) /* its steps are of a former turn */
-        beat.step_max = DLR_BEAT_NO_STEP;
+        beat.step_max = DLR_HEARTBEAT_NO_STEP;
     m->round = beat.round;
     m->step_max = beat.step_max;
-    if (beat.step_max != DLR_BEAT_NO_STEP)
+    if (beat.step_max != DLR_HEARTBEAT_NO_STEP)
         nodes->ops->progress(nodes->arg, beat.round, beat.step_max, m->heard_ms);
-    lease = (struct dlr_beat){.kind = DLR_LEASE,
-                              .gen = beat.gen,
-                              .seq = beat.seq,
-                              .sent_ns = beat.sent_ns,
-                              .round = beat.round,
-                              .lease_ms = dlr_sup_is_held()
-                                              ? DLR_LEASE_HELD
-                                              : dlr_jobconf_dead_ms(nodes->env.conf)};
-    dlr_beat_pack(&lease, buf);
+    lease = (struct dlr_heartbeat){
+        .kind = DLR_LEASE,
+        .gen = beat.gen,
+        .seq = beat.seq,
+        .sent_ns = beat.sent_ns,
+        .round = beat.round,
+        .lease_ms = dlr_sup_is_held() ? DLR_LEASE_HELD
+                                      : dlr_job_config_dead_ms(nodes->env.conf)};
+    dlr_heartbeat_pack(&lease, buf);
     dlr_sup_outbox_send(nodes->env.io, &packet->from, buf, sizeof(buf));
 }
 
@@ -224,7 +224,7 @@ void dlr_sup_hear(struct dlr_sup_nodes *nodes, const struct dlr_packet *packet)
 {
     int node;
 
-    if (!dlr_beat_is(packet->data, packet->size)) {
+    if (!dlr_heartbeat_is(packet->data, packet->size)) {
         take_json(nodes, packet);
         return;
     }

@@ -71,8 +71,9 @@ void dlr_sup_load_lost(struct dlr_sup_nodes *nodes)
         dlr_sup_node_set_apart(nodes, (unsigned)node, true);
         if (apart)
             continue;
-        dlr_sup_say(nodes->env.io,
-                    "node %s was lost earlier in this job: going on without it", line);
+        dlr_user_line(nodes->env.io,
+                      "node %s was lost earlier in this job: going on without it",
+                      line);
         nodes->ops->lost_before(nodes->arg, (unsigned)node);
     }
 }

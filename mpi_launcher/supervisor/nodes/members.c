@@ -71,7 +71,7 @@ int dlr_members_new(char *const *names, unsigned n, struct dlr_members *ret,
             return dlr_fail(err, -ENAMETOOLONG, "the node name '%s' is too long",
                             names[i]);
         memcpy(m->node.path, m->node.name, sizeof(m->node.name));
-        m->step_max = DLR_BEAT_NO_STEP;
+        m->step_max = DLR_HEARTBEAT_NO_STEP;
         *next_name(ret, i) = *name_head(ret, names[i]);
         *name_head(ret, names[i]) = (int)i + 1;
     }
@@ -167,14 +167,14 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
 
 uint64_t dlr_members_step(const struct dlr_members *m, uint32_t round)
 {
-    uint64_t step = DLR_BEAT_NO_STEP;
+    uint64_t step = DLR_HEARTBEAT_NO_STEP;
 
     for (unsigned i = 0; i < m->n; i++) {
         const struct dlr_member *row = &m->list[i];
 
-        if (row->round != round || row->step_max == DLR_BEAT_NO_STEP)
+        if (row->round != round || row->step_max == DLR_HEARTBEAT_NO_STEP)
             continue;
-        if (step == DLR_BEAT_NO_STEP || row->step_max > step)
+        if (step == DLR_HEARTBEAT_NO_STEP || row->step_max > step)
             step = row->step_max;
     }
     return step;
@@ -183,5 +183,5 @@ uint64_t dlr_members_step(const struct dlr_members *m, uint32_t round)
 void dlr_members_forget_steps(struct dlr_members *m)
 {
     for (unsigned i = 0; i < m->n; i++)
-        m->list[i].step_max = DLR_BEAT_NO_STEP;
+        m->list[i].step_max = DLR_HEARTBEAT_NO_STEP;
 }

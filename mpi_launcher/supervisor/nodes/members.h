@@ -30,7 +30,7 @@ struct dlr_member {
     uint64_t stepd;      /* 1 + round whose slurmstepd is connected there, 0: none */
     int64_t heard_ms;    /* CLOCK_BOOTTIME of its last beat or hello */
     uint32_t round;      /* it is in, by its beats */
-    uint64_t step_max;   /* DLR_BEAT_NO_STEP: none */
+    uint64_t step_max;   /* DLR_HEARTBEAT_NO_STEP: none */
     uint64_t
         no_memory; /* it had no room for snapshots in the round before this number */
 };
@@ -58,7 +58,7 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
                       const struct dlr_packet *packet, int64_t now_ms,
                       struct dlr_err *err);
 
-/* Newest step any node of the round has told; DLR_BEAT_NO_STEP: none. */
+/* Newest step any node of the round has told; DLR_HEARTBEAT_NO_STEP: none. */
 uint64_t dlr_members_step(const struct dlr_members *m, uint32_t round);
 /* Nobody has told any since. */
 void dlr_members_forget_steps(struct dlr_members *m);

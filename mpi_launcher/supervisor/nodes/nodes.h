@@ -20,7 +20,7 @@ struct dlr_sup_io;
 /* What it uses and only reads; all of it must live as long, and may be filled later. */
 struct dlr_sup_nodes_env {
     struct dlr_sup_io *io;
-    const struct dlr_jobconf *conf;
+    const struct dlr_job_config *conf;
     const struct dlr_runinfo *info;
     const struct dlr_run_id *id;
     pid_t keeper; /* of this host's */
@@ -55,7 +55,7 @@ struct dlr_sup_nodes_ops {
     /* Asked: is it barred from the run's step? */
     bool (*barred)(void *arg, unsigned node);
     /* Asked: is no node dead for its silence at present? */
-    bool (*excused)(void *arg, int64_t now_ms);
+    bool (*start_retried)(void *arg, int64_t now_ms);
     /* Asked: are the steps that the node tells those of a former turn? */
     bool (*behind)(void *arg, unsigned node);
     /* Asked: has the run ended? */

@@ -17,12 +17,14 @@ struct dlr_sup_nodes {
     char batch[DLR_TOPO_NAME];
     struct dlr_sup_peers *peers; /* peers.c; NULL before the first hello */
     bool lost_saved;             /* there is a file that names lost nodes */
-    int64_t asked_ms; /* since then so many strangers were asked who they are */
+    int64_t
+        asked_ms; /* since then so many unauthenticated peers were asked who they are */
     unsigned asked;
     int64_t tick_ms;  /* the last look at who is silent */
     int64_t awake_ms; /* since then a node of a suspended job is awake; 0: none is */
-    uint64_t strangers, strangers_told; /* who said hello without being one of us */
-    int64_t strangers_ms;               /* the journal was told last */
+    uint64_t auth_failures,
+        auth_failures_reported; /* who said hello without being one of us */
+    int64_t auth_failures_ms;   /* the journal was told last */
     struct {
         unsigned nodes;    /* lost in all of the run */
         double node_s;     /* what training nodes had run before, in seconds of one, */

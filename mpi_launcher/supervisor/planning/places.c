@@ -19,25 +19,25 @@ static unsigned world_of(const struct dlr_plan_world *w)
     return world;
 }
 
-struct dlr_plan_world dlr_sup_seats(const struct dlr_sup_planning *planning)
+struct dlr_plan_world dlr_sup_placement(const struct dlr_sup_planning *planning)
 {
-    const struct dlr_stepplan *step = &planning->step;
+    const struct dlr_step_plan *step = &planning->step;
 
-    return planning->seats.nplaces && planning->seats.nplaces == step->nplaces
-               ? planning->seats
+    return planning->placement.nplaces && planning->placement.nplaces == step->nplaces
+               ? planning->placement
                : (struct dlr_plan_world){step->nplaces, step->tasks, step->ranks};
 }
 
-unsigned dlr_sup_seats_world(const struct dlr_sup_planning *planning)
+unsigned dlr_sup_placement_world(const struct dlr_sup_planning *planning)
 {
-    struct dlr_plan_world seats = dlr_sup_seats(planning);
+    struct dlr_plan_world placement = dlr_sup_placement(planning);
 
-    return world_of(&seats);
+    return world_of(&placement);
 }
 
 bool dlr_sup_seats_told(const struct dlr_sup_planning *planning)
 {
-    return dlr_sup_seats(planning).tasks != planning->step.tasks;
+    return dlr_sup_placement(planning).tasks != planning->step.tasks;
 }
 
 unsigned dlr_sup_slots_max(const struct dlr_sup_planning *planning)
@@ -55,36 +55,36 @@ static void world_free(struct dlr_plan_world *w)
     *w = (struct dlr_plan_world){0};
 }
 
-void dlr_sup_seats_state(const struct dlr_sup_planning *planning, json_t *state)
+void dlr_sup_placement_state(const struct dlr_sup_planning *planning, json_t *state)
 {
-    struct dlr_plan_world seats = dlr_sup_seats(planning);
+    struct dlr_plan_world placement = dlr_sup_placement(planning);
 
     if (dlr_sup_seats_told(planning)) {
         json_t *row = json_object();
 
-        dlr_plan_put_places(row, seats.nplaces, seats.tasks, seats.ranks);
+        dlr_plan_put_places(row, placement.nplaces, placement.tasks, placement.ranks);
         json_object_set_new(state, "ranks", row);
     }
 }
 
-void dlr_sup_seats_take(struct dlr_sup_planning *planning, const json_t *state)
+void dlr_sup_placement_take(struct dlr_sup_planning *planning, const json_t *state)
 {
     const json_t *row = json_object_get(state, "ranks");
-    struct dlr_plan_world seats = {0};
+    struct dlr_plan_world placement = {0};
 
     if (!row)
         return;
-    if (dlr_plan_read_places(row, &seats) < 0) {
-        world_free(&seats);
+    if (dlr_plan_read_places(row, &placement) < 0) {
+        world_free(&placement);
         return;
     }
-    world_free(&planning->seats);
-    planning->seats = seats;
+    world_free(&planning->placement);
+    planning->placement = placement;
 }
 
 void dlr_sup_places_done(struct dlr_sup_planning *planning)
 {
-    world_free(&planning->seats);
+    world_free(&planning->placement);
     while (planning->nworlds)
         world_free(&planning->worlds[--planning->nworlds]);
 }
@@ -132,18 +132,18 @@ static unsigned *copy_of(const unsigned *list, unsigned n)
 /* Without memory for it what they leave can be restored from whole copies only. */
 void dlr_sup_places_remember(struct dlr_sup_planning *planning)
 {
-    struct dlr_plan_world seats = dlr_sup_seats(planning),
-                          now = {.nplaces = seats.nplaces};
-    unsigned world = dlr_sup_seats_world(planning);
+    struct dlr_plan_world placement = dlr_sup_placement(planning),
+                          now = {.nplaces = placement.nplaces};
+    unsigned world = dlr_sup_placement_world(planning);
 
     if (dlr_sup_parity_rows(planning) == 0)
         return;
     for (unsigned i = 0; i < planning->nworlds; i++)
         if (world_of(&planning->worlds[i]) == world)
             return;
-    now.tasks = copy_of(seats.tasks, now.nplaces);
-    now.ranks = copy_of(seats.ranks, world);
-    if (!now.tasks || (seats.ranks && !now.ranks)) {
+    now.tasks = copy_of(placement.tasks, now.nplaces);
+    now.ranks = copy_of(placement.ranks, world);
+    if (!now.tasks || (placement.ranks && !now.ranks)) {
         world_free(&now);
         return;
     }
@@ -153,34 +153,34 @@ void dlr_sup_places_remember(struct dlr_sup_planning *planning)
 }
 
 int dlr_sup_world_sets(const struct dlr_sup_planning *planning, unsigned world,
-                       struct dlr_sets *ret)
+                       struct dlr_parity_sets *ret)
 {
     unsigned members = planning->env.conf->redundancy.members;
     unsigned rows = dlr_sup_parity_rows(planning);
-    struct dlr_plan_world seats = dlr_sup_seats(planning);
+    struct dlr_plan_world placement = dlr_sup_placement(planning);
 
     memset(ret, 0, sizeof(*ret));
     if (rows == 0)
         return -ENOENT;
-    if (world == dlr_sup_seats_world(planning))
-        return dlr_sets_init(ret, seats.nplaces, seats.tasks, seats.ranks, members,
-                             rows);
+    if (world == dlr_sup_placement_world(planning))
+        return dlr_parity_sets_init(ret, placement.nplaces, placement.tasks,
+                                    placement.ranks, members, rows);
     for (unsigned i = 0; i < planning->nworlds; i++)
         if (world_of(&planning->worlds[i]) == world)
-            return dlr_sets_init(ret, planning->worlds[i].nplaces,
-                                 planning->worlds[i].tasks, planning->worlds[i].ranks,
-                                 members, rows);
+            return dlr_parity_sets_init(ret, planning->worlds[i].nplaces,
+                                        planning->worlds[i].tasks,
+                                        planning->worlds[i].ranks, members, rows);
     return -ENOENT;
 }
 
 void dlr_sup_want_places(const struct dlr_sup_planning *planning,
                          struct dlr_plan_want *ret)
 {
-    struct dlr_plan_world seats = dlr_sup_seats(planning);
+    struct dlr_plan_world placement = dlr_sup_placement(planning);
 
-    ret->nplaces = seats.nplaces;
-    ret->tasks = seats.tasks;
-    ret->ranks = seats.ranks;
+    ret->nplaces = placement.nplaces;
+    ret->tasks = placement.tasks;
+    ret->ranks = placement.ranks;
     ret->rows = dlr_sup_parity_rows(planning);
     ret->members = ret->rows ? planning->env.conf->redundancy.members : 0;
     ret->worlds = planning->worlds;
@@ -188,8 +188,8 @@ void dlr_sup_want_places(const struct dlr_sup_planning *planning,
 }
 
 /* Seats that Slurm's tasks have, too, or that no plan can have, are not kept. */
-int dlr_sup_reseat(struct dlr_sup_planning *planning, const unsigned *tasks,
-                   const unsigned *ranks)
+int dlr_sup_place_ranks(struct dlr_sup_planning *planning, const unsigned *tasks,
+                        const unsigned *ranks)
 {
     unsigned n = planning->step.nplaces, world = 0;
     bool kept = planning->plan.nplaces == n, in_order = true;
@@ -206,13 +206,13 @@ int dlr_sup_reseat(struct dlr_sup_planning *planning, const unsigned *tasks,
         kept = planning->step.ranks
                    ? memcmp(ranks, planning->step.ranks, world * sizeof(*ranks)) != 0
                    : !in_order;
-    world_free(&planning->seats);
+    world_free(&planning->placement);
     if (kept) {
-        struct dlr_plan_world *seats = &planning->seats;
+        struct dlr_plan_world *placement = &planning->placement;
 
-        seats->tasks = copy_of(tasks, n);
-        seats->ranks = in_order ? NULL : copy_of(ranks, world);
-        seats->nplaces = seats->tasks && (in_order || seats->ranks) ? n : 0;
+        placement->tasks = copy_of(tasks, n);
+        placement->ranks = in_order ? NULL : copy_of(ranks, world);
+        placement->nplaces = placement->tasks && (in_order || placement->ranks) ? n : 0;
     }
     return planning->ops->reseated(planning->arg, tasks, ranks);
 }

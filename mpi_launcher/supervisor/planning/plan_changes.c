@@ -32,8 +32,8 @@ int dlr_sup_plan_seat(struct dlr_sup_planning *planning, const unsigned *tasks,
         plan->places[p].tasks = tasks[p];
         from += tasks[p];
     }
-    rc = dlr_plan_seat(plan, tasks, plan->nplaces, ranks);
-    return rc < 0 ? rc : dlr_sup_reseat(planning, tasks, ranks);
+    rc = dlr_plan_former_place(plan, tasks, plan->nplaces, ranks);
+    return rc < 0 ? rc : dlr_sup_place_ranks(planning, tasks, ranks);
 }
 
 int dlr_sup_plan_restore(struct dlr_sup_planning *planning, const struct dlr_version *v)

@@ -104,7 +104,7 @@ void dlr_sup_tell_plan(const struct dlr_sup_planning *planning)
                                              "reason", plan->out[i].reason));
     for (unsigned i = 0; i < plan->nnotes; i++) {
         json_array_append_new(notes, json_string(plan->notes[i]));
-        dlr_sup_say(planning->env.io, "%s", plan->notes[i]);
+        dlr_user_line(planning->env.io, "%s", plan->notes[i]);
     }
     tell_verdicts(planning, plan);
     json_object_set_new(row, "took_ms", json_integer(took_ms));
@@ -121,7 +121,7 @@ bool dlr_sup_plan_is_ours(const struct dlr_sup_planning *planning,
     for (unsigned i = 0; i < plan->nplaces; i++)
         if (dlr_members_find(planning->members, plan->places[i].node.name) < 0)
             return false;
-    return plan->world == dlr_sup_seats_world(planning) &&
+    return plan->world == dlr_sup_placement_world(planning) &&
            plan->nplaces == planning->step.nplaces;
 }
 
@@ -129,20 +129,20 @@ int dlr_sup_plan_refuse(struct dlr_sup_planning *planning, int rc,
                         const struct dlr_plan *plan, const char *why)
 {
     unsigned left = 0, n = planning->members->n;
-    unsigned char *unfit = calloc(n, 1);
+    unsigned char *failed_checks = calloc(n, 1);
 
     tell_verdicts(planning, plan);
-    for (unsigned i = 0; unfit && i < plan->nout; i++) {
+    for (unsigned i = 0; failed_checks && i < plan->nout; i++) {
         int node = dlr_members_find(planning->members, plan->out[i].node);
 
         if (node >= 0)
-            unfit[node] = 1;
+            failed_checks[node] = 1;
     }
-    for (unsigned i = 0; unfit && i < n; i++)
-        left += !unfit[i] && dlr_sup_is_candidate(planning->env.steps, i);
-    free(planning->unfit);
-    planning->unfit = unfit;
-    dlr_sup_say(planning->env.io, "%s", why);
+    for (unsigned i = 0; failed_checks && i < n; i++)
+        left += !failed_checks[i] && dlr_sup_is_candidate(planning->env.steps, i);
+    free(planning->failed_checks);
+    planning->failed_checks = failed_checks;
+    dlr_user_line(planning->env.io, "%s", why);
     dlr_journal_note(dlr_sup_journal(planning->env.io), "rendezvous_failed", "s:s",
                      "why", why);
     return rc == -ENOSPC && !left ? -ENODEV : rc;
@@ -150,14 +150,14 @@ int dlr_sup_plan_refuse(struct dlr_sup_planning *planning, int rc,
 
 bool dlr_sup_is_unfit(const struct dlr_sup_planning *planning, unsigned node)
 {
-    return planning->unfit && planning->unfit[node];
+    return planning->failed_checks && planning->failed_checks[node];
 }
 
 void dlr_sup_plan_take(struct dlr_sup_planning *planning, struct dlr_plan *plan)
 {
     dlr_sup_losses_count(planning->env.nodes, plan->nplaces);
-    free(planning->unfit);
-    planning->unfit = NULL;
+    free(planning->failed_checks);
+    planning->failed_checks = NULL;
     dlr_plan_done(&planning->plan);
     planning->plan = *plan;
     *plan = (struct dlr_plan){0};
@@ -165,7 +165,7 @@ void dlr_sup_plan_take(struct dlr_sup_planning *planning, struct dlr_plan *plan)
 
 int dlr_sup_plan_adopt(struct dlr_sup_planning *planning, const json_t *plan)
 {
-    const struct dlr_stepplan *step = &planning->step;
+    const struct dlr_step_plan *step = &planning->step;
     struct dlr_plan *p = &planning->plan;
     struct dlr_err err;
     unsigned known = 0;
@@ -202,7 +202,7 @@ void dlr_sup_keep_plan(struct dlr_sup_planning *planning)
     planning->former = calloc(plan->nplaces, sizeof(*planning->former));
     planning->nformer = planning->former ? plan->nplaces : 0;
     for (unsigned i = 0; i < planning->nformer; i++) {
-        struct dlr_plan_seat *seat = &planning->former[i];
+        struct dlr_plan_former_place *seat = &planning->former[i];
         const char *partner = plan->places[plan->places[i].partner].node.name;
 
         seat->node = plan->places[i].node;
@@ -236,6 +236,6 @@ void dlr_sup_plan_done(struct dlr_sup_planning *planning)
 {
     dlr_plan_done(&planning->plan);
     free(planning->former);
-    free(planning->unfit);
+    free(planning->failed_checks);
     free(planning->full);
 }

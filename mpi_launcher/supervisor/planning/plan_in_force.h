@@ -44,7 +44,7 @@ void dlr_sup_tell_plan(const struct dlr_sup_planning *planning);
 /* Its places, spares and the version to restore. */
 json_t *dlr_sup_plan_rows(const struct dlr_sup_planning *planning);
 
-/* Its seats are what the next one starts from: "kept". */
+/* Its seats are what the next one starts from: "vetted". */
 void dlr_sup_keep_plan(struct dlr_sup_planning *planning);
 /* What the next plan may not use, and why; copied. */
 void dlr_sup_leave_out(struct dlr_sup_planning *planning,

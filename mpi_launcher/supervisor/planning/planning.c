@@ -59,12 +59,13 @@ void dlr_sup_rendezvous(struct dlr_sup_planning *planning, bool with_mpi)
 
     tell_candidates(planning, with_mpi);
     if (!with_mpi) {
-        dlr_sup_say(planning->env.io,
-                    "no rendezvous by MPI; agents report instead, network checks that "
-                    "need MPI are left out");
+        dlr_user_line(
+            planning->env.io,
+            "no rendezvous by MPI; agents report instead, network checks that "
+            "need MPI are left out");
         dlr_sup_gather_start(planning, true);
     } else if (dlr_sup_mpi_start(planning, &err) < 0) { /* its limit runs */
-        dlr_sup_say(planning->env.io, "cannot start the rendezvous: %s", err.text);
+        dlr_user_line(planning->env.io, "cannot start the rendezvous: %s", err.text);
     }
 }
 
@@ -75,18 +76,19 @@ void dlr_sup_rendezvous_tick(struct dlr_sup_planning *planning, int64_t now_ms)
     if (planning->mpi.srun.pid && !planning->gather.active &&
         !dlr_sup_is_asked(planning->env.steps) &&
         now_ms - planning->ops->since(planning->arg) >=
-            dlr_meet_time_late_ms(dlr_sup_meet_time(planning)))
-        dlr_sup_ask_controller(planning->env.steps, DLR_ASK_MEET, 0, "", 0);
+            dlr_rendezvous_time_late_ms(dlr_sup_rendezvous_time(planning)))
+        dlr_sup_ask_controller(planning->env.steps, DLR_QUERY_RENDEZVOUS, 0, "", 0);
 }
 
 void dlr_sup_rendezvous_late(struct dlr_sup_planning *planning)
 {
     if (!planning->mpi.srun.pid || planning->gather.active)
         return;
-    dlr_sup_say(planning->env.io,
-                "the rendezvous by MPI has not ended after %lld ms, the last ones took "
-                "%lld: agents report, too",
-                (long long)(dlr_sup_now() - planning->ops->since(planning->arg)),
-                (long long)dlr_sup_meet_time(planning)->usual_ms);
+    dlr_user_line(
+        planning->env.io,
+        "the rendezvous by MPI has not ended after %lld ms, the last ones took "
+        "%lld: agents report, too",
+        (long long)(dlr_sup_now() - planning->ops->since(planning->arg)),
+        (long long)dlr_sup_rendezvous_time(planning)->usual_ms);
     dlr_sup_gather_start(planning, true);
 }

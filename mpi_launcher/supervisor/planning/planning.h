@@ -25,7 +25,7 @@ struct dlr_sup_planning_env {
     struct dlr_sup_io *io;
     struct dlr_sup_nodes *nodes;
     struct dlr_sup_steps *steps;
-    const struct dlr_jobconf *conf;
+    const struct dlr_job_config *conf;
     const struct dlr_runinfo *info;
 };
 

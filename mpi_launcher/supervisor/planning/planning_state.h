@@ -22,7 +22,7 @@ struct dlr_sup_gather {
 };
 
 /* The program that the nodes meet in. */
-struct dlr_sup_meeting {
+struct dlr_sup_mpi_rendezvous {
     struct dlr_proc srun;
     int out; /* read end of its stdout, -1 none */
     int log; /* what its srun says, in memory; -1 none */
@@ -36,33 +36,36 @@ struct dlr_sup_planning {
     const struct dlr_sup_planning_ops *ops; /* never NULL */
     void *arg;
     const struct dlr_members *members;
-    struct dlr_sup_meeting mpi;
-    struct dlr_meet_time usual[2]; /* of rounds that begin anew, that restore */
+    struct dlr_sup_mpi_rendezvous mpi;
+    struct dlr_rendezvous_time usual[2]; /* of rounds that begin anew, that restore */
     struct dlr_sup_gather gather;
     /* step_of_run.c */
     int argc, srun_words; /* the user's srun; those before the program, 0: unknown */
     char **argv;
-    struct dlr_stepplan step;
+    struct dlr_step_plan step;
     const char **prefer; /* [step.nprefer] their names */
     unsigned full_places, full_world;
     int *shown; /* [nshown], NULL: not asked for yet */
     unsigned nshown;
     /* plan_in_force.c */
-    struct dlr_plan plan;         /* world 0: there was none yet */
-    struct dlr_plan_seat *former; /* and what the next one must know: */
+    struct dlr_plan plan;                 /* world 0: there was none yet */
+    struct dlr_plan_former_place *former; /* and what the next one must know: */
     unsigned nformer;
     struct dlr_plan_out *full; /* they had no room for what they were to restore */
     unsigned nfull;
-    unsigned char *unfit; /* [nnodes] 1: health checks left it out; NULL: none */
+    unsigned char
+        *failed_checks; /* [nnodes] 1: health checks left it out; NULL: none */
     /* places.c */
-    struct dlr_plan_world seats; /* as the program told them; nplaces 0: it did not */
+    struct dlr_plan_world
+        placement; /* as the program told them; nplaces 0: it did not */
     struct dlr_plan_world worlds[DLR_PLAN_WORLDS_MAX]; /* former rounds' */
     unsigned nworlds;
 };
 
 /* With a version to restore every node verifies what it has first: that takes longer.
  */
-static inline struct dlr_meet_time *dlr_sup_meet_time(struct dlr_sup_planning *planning)
+static inline struct dlr_rendezvous_time *
+dlr_sup_rendezvous_time(struct dlr_sup_planning *planning)
 {
     return &planning->usual[planning->ops->restores(planning->arg)];
 }
@@ -81,8 +84,8 @@ void dlr_sup_fill_want(struct dlr_sup_planning *planning, struct dlr_plan_want *
 /* places.c: the plan in force has its ranks so. The step is about to have others: those
  * that it has are among the former ones.
  */
-int dlr_sup_reseat(struct dlr_sup_planning *planning, const unsigned *tasks,
-                   const unsigned *ranks);
+int dlr_sup_place_ranks(struct dlr_sup_planning *planning, const unsigned *tasks,
+                        const unsigned *ranks);
 void dlr_sup_places_remember(struct dlr_sup_planning *planning);
 
 /* gather.c: all candidates are asked; for_plan: a plan is made of it */

@@ -97,12 +97,12 @@ static void read_plan(struct dlr_sup_planning *planning, int status)
                  "the rendezvous ended with code %d and no plan (see "
                  "rendezvous.log beside the journal)",
                  WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-        dlr_sup_ask_controller(planning->env.steps, DLR_ASK_PLAN, 0, err.text, 0);
+        dlr_sup_ask_controller(planning->env.steps, DLR_QUERY_PLAN, 0, err.text, 0);
         return;
     }
     planning->gather.active = false;
-    dlr_meet_time_took(dlr_sup_meet_time(planning),
-                       dlr_sup_now() - planning->ops->since(planning->arg));
+    dlr_rendezvous_time_took(dlr_sup_rendezvous_time(planning),
+                             dlr_sup_now() - planning->ops->since(planning->arg));
     rc = dlr_plan_from_json(j, &plan, &err);
     planning->ops->planned(planning->arg, rc, &plan, err.text);
 }
@@ -170,7 +170,7 @@ static int start_srun(struct dlr_sup_planning *planning, struct dlr_err *err)
 
     if ((rc = make_input(planning, &input, err)) < 0)
         return rc;
-    rc = dlr_self_sibling("dlrover-rendezvous", path, sizeof(path));
+    rc = dlr_install_path_sibling("dlrover-rendezvous", path, sizeof(path));
     if (rc < 0)
         return dlr_fail(err, rc, "cannot find dlrover-rendezvous: %s", strerror(-rc));
     if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK) < 0)
@@ -186,7 +186,7 @@ static int start_srun(struct dlr_sup_planning *planning, struct dlr_err *err)
     dlr_words_add(&words, "--input=-");
     rc = dlr_sup_internal_env(planning->env.steps, &env);
     if (rc == 0)
-        rc = dlr_steps_pmix_env(&env);
+        rc = dlr_srun_pmix_env(&env);
     if (rc == 0)
         rc = dlr_proc_start(words.list, env.list, input, out, planning->mpi.log,
                             &planning->mpi.srun, err);
@@ -221,7 +221,7 @@ void dlr_sup_rendezvous_stop(struct dlr_sup_planning *planning)
 {
     planning->gather.active = false;
     close_rendezvous(planning);
-    dlr_sup_let_go(planning->env.steps, &planning->mpi.srun);
+    dlr_srun_abandon(planning->env.steps, &planning->mpi.srun);
     dlr_sup_rendezvous_log(planning);
     planning->mpi.ended = false;
 }

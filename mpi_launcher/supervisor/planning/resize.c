@@ -81,7 +81,7 @@ int dlr_sup_resize(struct dlr_sup_planning *planning, unsigned nplaces)
     int rc = change(planning, nplaces, &err);
 
     if (rc < 0) {
-        dlr_sup_say(planning->env.io, "%s", err.text);
+        dlr_user_line(planning->env.io, "%s", err.text);
         return rc;
     }
     planning->nformer = 0;
@@ -90,7 +90,7 @@ int dlr_sup_resize(struct dlr_sup_planning *planning, unsigned nplaces)
     dlr_journal_note(dlr_sup_journal(planning->env.io), "resized", "s:i,s:i,s:i",
                      "nodes", planning->step.nplaces, "world", planning->step.world,
                      "of", planning->full_places);
-    dlr_sup_say(planning->env.io, "going on with %u of %u nodes and %u ranks",
-                planning->step.nplaces, planning->full_places, planning->step.world);
+    dlr_user_line(planning->env.io, "going on with %u of %u nodes and %u ranks",
+                  planning->step.nplaces, planning->full_places, planning->step.world);
     return 0;
 }

@@ -45,19 +45,19 @@ const char *dlr_sup_of_allocation(const char *all, const char *shown)
                                                                         : getenv(shown);
 }
 
-/* srun's words alone: a mistake in them, and one that starts no step. What this
+/* srun's arguments alone: a mistake in them, and one that starts no step. What this
  * allocation makes of them is known only with the state of an earlier incarnation.
  */
 int dlr_sup_read_step(struct dlr_sup_planning *planning, int argc, char **argv,
                       int srun_words, struct dlr_err *err)
 {
-    struct dlr_stepplan_in in = {.argc = argc,
-                                 .argv = argv,
-                                 .words = srun_words,
-                                 .nnodes = planning->members->n};
-    struct dlr_stepplan step;
+    struct dlr_step_plan_in in = {.argc = argc,
+                                  .argv = argv,
+                                  .words = srun_words,
+                                  .nnodes = planning->members->n};
+    struct dlr_step_plan step;
     bool plain;
-    int rc = dlr_stepplan_make(&in, &step, err);
+    int rc = dlr_step_plan_make(&in, &step, err);
 
     if (rc < 0)
         return rc;
@@ -66,8 +66,8 @@ int dlr_sup_read_step(struct dlr_sup_planning *planning, int argc, char **argv,
     planning->srun_words = srun_words;
     plain = step.plain;
     if (plain && step.note[0])
-        dlr_sup_say(planning->env.io, "%s", step.note);
-    dlr_stepplan_done(&step);
+        dlr_user_line(planning->env.io, "%s", step.note);
+    dlr_step_plan_done(&step);
     if (plain)
         run_plain(argv);
     return 0;
@@ -136,11 +136,11 @@ static unsigned take_free(struct dlr_sup_planning *planning, char *const *names,
     int n;
 
     for (unsigned i = 0; may && i < planning->members->n; i++)
-        may[i] = !dlr_stepplan_bars(&planning->step, i);
+        may[i] = !dlr_step_plan_bars(&planning->step, i);
     snprintf(path, sizeof(path), "%s/.nodes-%u", planning->env.info->job_dir,
              planning->env.info->incarnation);
-    n = may ? dlr_claims_take(path, holder, names, may, planning->members->n,
-                              planning->step.nplaces, ret_chosen, &err)
+    n = may ? dlr_node_claims_take(path, holder, names, may, planning->members->n,
+                                   planning->step.nplaces, ret_chosen, &err)
             : -ENOMEM;
     return n < 0 ? 0 : n; /* they meet, as they would without any file */
 }
@@ -165,7 +165,7 @@ static int prefer(struct dlr_sup_planning *planning, char *const *names, pid_t h
     return 0;
 }
 
-static int make_plan(struct dlr_sup_planning *planning, struct dlr_stepplan_in *in,
+static int make_plan(struct dlr_sup_planning *planning, struct dlr_step_plan_in *in,
                      pid_t holder, struct dlr_err *err)
 {
     DLR_AUTO_FREE char **names = calloc(planning->members->n + 1, sizeof(*names));
@@ -180,7 +180,7 @@ static int make_plan(struct dlr_sup_planning *planning, struct dlr_stepplan_in *
     if (rc < 0)
         rc = dlr_fail(err, rc, "no memory for the step");
     else
-        rc = dlr_stepplan_make(in, &planning->step, err);
+        rc = dlr_step_plan_make(in, &planning->step, err);
     if (rc == 0 && !in->resized)
         rc = prefer(planning, names, holder, err);
     dlr_env_done(&env);
@@ -188,9 +188,9 @@ static int make_plan(struct dlr_sup_planning *planning, struct dlr_stepplan_in *
 }
 
 /* The user's words, and what is asked of them in any case. */
-static struct dlr_stepplan_in all_words(const struct dlr_sup_planning *planning)
+static struct dlr_step_plan_in all_words(const struct dlr_sup_planning *planning)
 {
-    return (struct dlr_stepplan_in){
+    return (struct dlr_step_plan_in){
         .argc = planning->argc,
         .argv = planning->argv,
         .words = planning->srun_words,
@@ -204,7 +204,7 @@ static struct dlr_stepplan_in all_words(const struct dlr_sup_planning *planning)
 int dlr_sup_plan_step(struct dlr_sup_planning *planning, pid_t holder, bool took_over,
                       struct dlr_err *err)
 {
-    struct dlr_stepplan_in in = all_words(planning);
+    struct dlr_step_plan_in in = all_words(planning);
     unsigned world = planning->step.world;
     int rc;
 
@@ -220,7 +220,7 @@ int dlr_sup_plan_step(struct dlr_sup_planning *planning, pid_t holder, bool took
     planning->full_places = planning->step.nplaces;
     planning->full_world = planning->step.world;
     if (rc == 0 && planning->step.note[0] && !took_over)
-        dlr_sup_say(planning->env.io, "%s", planning->step.note);
+        dlr_user_line(planning->env.io, "%s", planning->step.note);
     return rc;
 }
 
@@ -228,8 +228,8 @@ int dlr_sup_plan_step(struct dlr_sup_planning *planning, pid_t holder, bool took
 int dlr_sup_replan_step(struct dlr_sup_planning *planning, unsigned nplaces,
                         struct dlr_err *err)
 {
-    struct dlr_stepplan_in in = all_words(planning);
-    struct dlr_stepplan *step = &planning->step, was = *step;
+    struct dlr_step_plan_in in = all_words(planning);
+    struct dlr_step_plan *step = &planning->step, was = *step;
     int rc;
 
     in.nplaces = nplaces;
@@ -245,7 +245,7 @@ int dlr_sup_replan_step(struct dlr_sup_planning *planning, unsigned nplaces,
     step->prefer = DLR_STEAL(was.prefer);
     step->nprefer = was.nprefer;
     step->first = was.first;
-    dlr_stepplan_done(&was);
+    dlr_step_plan_done(&was);
     return 0;
 }
 
@@ -328,7 +328,7 @@ int dlr_sup_shape_env(const struct dlr_sup_planning *planning, struct dlr_env *e
 
 /* --- what others read ------------------------------------------------------------- */
 
-const struct dlr_stepplan *dlr_sup_step(const struct dlr_sup_planning *planning)
+const struct dlr_step_plan *dlr_sup_step(const struct dlr_sup_planning *planning)
 {
     return &planning->step;
 }
@@ -383,7 +383,7 @@ void dlr_sup_step_resume(struct dlr_sup_planning *planning, unsigned nplaces,
 
 void dlr_sup_step_done(struct dlr_sup_planning *planning)
 {
-    dlr_stepplan_done(&planning->step);
+    dlr_step_plan_done(&planning->step);
     free(planning->prefer);
     free(planning->shown);
 }

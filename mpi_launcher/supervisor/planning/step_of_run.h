@@ -27,7 +27,7 @@ void dlr_sup_step_resume(struct dlr_sup_planning *planning, unsigned nplaces,
 int dlr_sup_plan_step(struct dlr_sup_planning *planning, pid_t holder, bool took_over,
                       struct dlr_err *err);
 
-const struct dlr_stepplan *dlr_sup_step(const struct dlr_sup_planning *planning);
+const struct dlr_step_plan *dlr_sup_step(const struct dlr_sup_planning *planning);
 /* Of a round that lacks no node, and its tasks. */
 unsigned dlr_sup_full_places(const struct dlr_sup_planning *planning);
 unsigned dlr_sup_full_world(const struct dlr_sup_planning *planning);

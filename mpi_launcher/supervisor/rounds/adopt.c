@@ -48,8 +48,8 @@ static json_t *round_state(const struct dlr_sup_rounds *rounds)
         (json_int_t)rounds->running_round, "token", rounds->token, "started_ms",
         (json_int_t)rounds->started_ms, "launch_ms", (json_int_t)rounds->launch_ms,
         "launch_deadline_ms", (json_int_t)rounds->launch_deadline_ms, "running",
-        rounds->running_told, "go", rounds->go_told, "saving",
-        dlr_sup_saving(rounds->env.versions), "first_step", rounds->first_step_told,
+        rounds->running_reported, "go", rounds->go_reported, "saving",
+        dlr_sup_saving(rounds->env.versions), "first_step", rounds->first_step_reported,
         "queue", rounds->queue.may, "anywhere", rounds->anywhere, "turn",
         (json_int_t)rounds->turn, "plan", dlr_plan_to_json(rounds->env.plan, NULL));
 }
@@ -103,10 +103,10 @@ int dlr_sup_load_round(struct dlr_sup_rounds *rounds, const json_t *state)
     dlr_format(rounds->token, sizeof(rounds->token), "%s", token);
     rounds->adopt.started_ms = started_ms;
     rounds->running_round = round;
-    rounds->running_told = flag(state, "running");
-    rounds->go_told = flag(state, "go");
+    rounds->running_reported = flag(state, "running");
+    rounds->go_reported = flag(state, "go");
     dlr_sup_saving_take(rounds->env.versions, flag(state, "saving"));
-    rounds->first_step_told = flag(state, "first_step");
+    rounds->first_step_reported = flag(state, "first_step");
     rounds->queue.may = flag(state, "queue");
     rounds->anywhere = flag(state, "anywhere");
     rounds->turn =
@@ -128,7 +128,7 @@ void dlr_sup_round_take(struct dlr_sup_rounds *rounds, const json_t *state)
     dlr_sup_adopt_child((pid_t)pid, &rounds->former_workers);
     if (!dlr_sup_agents_there(rounds->env.steps) || pid <= 1 ||
         (!rounds->former_workers.pid &&
-         dlr_exits_find(*rounds->env.state_fd, (pid_t)pid, &status) < 0) ||
+         dlr_child_exits_find(*rounds->env.state_fd, (pid_t)pid, &status) < 0) ||
         dlr_sup_load_round(rounds, json_object_get(state, "running")) < 0)
         return;
     rounds->adopt.workers_pid = (pid_t)pid;
@@ -194,8 +194,8 @@ static void tell_adopted(struct dlr_sup_rounds *rounds)
         json_object_set_new(row, "took_ms",
                             json_integer(dlr_sup_now() - rounds->adopt.begun_ms));
     dlr_journal_event(dlr_sup_journal(rounds->env.io), "adopted", row);
-    dlr_sup_say(rounds->env.io, "round %u goes on under a new supervisor",
-                rounds->running_round);
+    dlr_user_line(rounds->env.io, "round %u goes on under a new supervisor",
+                  rounds->running_round);
 }
 
 /* Failures that were told before it was known whether the round goes on. */
@@ -221,7 +221,8 @@ static int find_exit(const struct dlr_sup_rounds *rounds, int *ret_status)
 {
     if (!rounds->adopt.workers_pid || *rounds->env.state_fd < 0)
         return -ENOENT;
-    return dlr_exits_find(*rounds->env.state_fd, rounds->adopt.workers_pid, ret_status);
+    return dlr_child_exits_find(*rounds->env.state_fd, rounds->adopt.workers_pid,
+                                ret_status);
 }
 
 /* Its srun has ended, as the keeper says. A failure waits for what the agents know of
@@ -252,8 +253,8 @@ static void again(struct dlr_sup_rounds *rounds)
         !dlr_sup_newest(rounds->env.versions, &newest) ||
         !dlr_version_eq(newest, rounds->env.plan->version))
         return;
-    dlr_sup_again_plan(rounds->env.copies);
-    dlr_sup_again_start(rounds->env.copies);
+    dlr_reprotect_plan(rounds->env.copies);
+    dlr_reprotect_start(rounds->env.copies);
 }
 
 static void adopted(struct dlr_sup_rounds *rounds)
@@ -341,10 +342,11 @@ static void agent_is_new(struct dlr_sup_rounds *rounds, unsigned node, int64_t r
     dlr_policy_watch_lost(rounds->policy, rounds->running_round, why, dlr_sup_now());
 }
 
-void dlr_sup_on_told(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg)
+void dlr_sup_on_round_state(struct dlr_sup_rounds *rounds, unsigned node,
+                            const json_t *msg)
 {
     struct dlr_adopt *a = &rounds->adopt;
-    int64_t round, doomed;
+    int64_t round, kill_up_to_round;
     uint64_t ordered = 0;
     char why[400];
 
@@ -356,8 +358,8 @@ void dlr_sup_on_told(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
         return;
     }
     if (dlr_msg_int(msg, "round", &round) < 0 ||
-        dlr_msg_int(msg, "doomed", &doomed) < 0 || round != rounds->running_round ||
-        doomed >= round) {
+        dlr_msg_int(msg, "kill_up_to_round", &kill_up_to_round) < 0 ||
+        round != rounds->running_round || kill_up_to_round >= round) {
         snprintf(why, sizeof(why),
                  "the supervisor died, and node %.200s has ended the round since",
                  rounds->members->list[node].node.name);
@@ -369,7 +371,7 @@ void dlr_sup_on_told(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
         a->ordered = ordered;
     take_open(a, json_object_get(msg, "open"));
     take_committed(a, json_object_get(msg, "committed"));
-    dlr_sup_ranks_told(rounds, node, msg);
+    dlr_sup_ranks_round_state(rounds, node, msg);
     a->told[node] = 1;
     for (unsigned i = 0; i < rounds->members->n; i++)
         if (is_member(rounds, i) && !a->told[i])
@@ -407,7 +409,7 @@ bool dlr_sup_adopt_start(struct dlr_sup_rounds *rounds, int bell_fd)
     a->active = rounds->launched = true;
     a->begun_ms = dlr_sup_now();
     a->deadline_ms =
-        a->begun_ms + dlr_jobconf_dead_ms(rounds->env.conf) + ADOPT_EXTRA_MS;
+        a->begun_ms + dlr_job_config_dead_ms(rounds->env.conf) + ADOPT_EXTRA_MS;
     rounds->started_ms = a->started_ms;
     rounds->progress_ms = a->begun_ms;
     dlr_policy_adopt(rounds->policy, member, rounds->launch_ms, a->begun_ms);
@@ -425,7 +427,7 @@ void dlr_sup_rounds_take_over(struct dlr_sup_rounds *rounds, int bell_fd)
         rounds->workers = (struct dlr_proc){.pidfd = -1};
     }
     dlr_policy_take_over(rounds->policy, "the supervisor died and was started again");
-    dlr_sup_let_go(rounds->env.steps, &rounds->former_workers);
+    dlr_srun_abandon(rounds->env.steps, &rounds->former_workers);
 }
 
 void dlr_sup_adopt_tick(struct dlr_sup_rounds *rounds, int64_t now_ms)
@@ -439,5 +441,6 @@ void dlr_sup_adopt_tick(struct dlr_sup_rounds *rounds, int64_t now_ms)
     for (unsigned i = 0; i < rounds->members->n && !rounds->ops->finished(rounds->arg);
          i++)
         if (!rounds->members->list[i].here && !dlr_policy_is_lost(rounds->policy, i))
-            dlr_sup_lose(rounds->env.nodes, i, now_ms - rounds->adopt.begun_ms, now_ms);
+            dlr_node_lost(rounds->env.nodes, i, now_ms - rounds->adopt.begun_ms,
+                          now_ms);
 }

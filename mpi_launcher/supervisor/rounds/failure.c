@@ -16,13 +16,13 @@
 
 int dlr_sup_failure_reset(struct dlr_sup_rounds *rounds, unsigned ntasks)
 {
-    for (unsigned i = 0; rounds->tails && i < rounds->ntails; i++)
-        free(rounds->tails[i]);
-    free(rounds->tails);
-    rounds->tails = ntasks ? calloc(ntasks, sizeof(*rounds->tails)) : NULL;
-    rounds->ntails = ntasks;
+    for (unsigned i = 0; rounds->last_stderr && i < rounds->nlast_stderr; i++)
+        free(rounds->last_stderr[i]);
+    free(rounds->last_stderr);
+    rounds->last_stderr = ntasks ? calloc(ntasks, sizeof(*rounds->last_stderr)) : NULL;
+    rounds->nlast_stderr = ntasks;
     rounds->failure = (struct dlr_failure){0};
-    return rounds->tails ? 0 : -ENOMEM;
+    return rounds->last_stderr ? 0 : -ENOMEM;
 }
 
 void dlr_sup_no_failure(struct dlr_sup_rounds *rounds)
@@ -35,11 +35,11 @@ const char *dlr_sup_last_words(const struct dlr_sup_rounds *rounds, unsigned *re
 {
     const struct dlr_failure *f = &rounds->failure;
 
-    if (!f->set || !rounds->tails)
+    if (!f->set || !rounds->last_stderr)
         return NULL;
     *ret_rank = f->rank;
     *ret_node = f->node;
-    return rounds->tails[f->rank];
+    return rounds->last_stderr[f->rank];
 }
 
 void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
@@ -50,10 +50,12 @@ void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
     if (!f->set || f->told)
         return;
     f->told = true;
-    row = json_pack(
-        "{s:I,s:i,s:s,s:s}", "round", (json_int_t)rounds->running_round, "rank",
-        f->rank, "node", rounds->members->list[f->node].node.name, "stderr",
-        rounds->tails && rounds->tails[f->rank] ? rounds->tails[f->rank] : "");
+    row = json_pack("{s:I,s:i,s:s,s:s}", "round", (json_int_t)rounds->running_round,
+                    "rank", f->rank, "node", rounds->members->list[f->node].node.name,
+                    "stderr",
+                    rounds->last_stderr && rounds->last_stderr[f->rank]
+                        ? rounds->last_stderr[f->rank]
+                        : "");
     if (row && WIFSIGNALED(f->status))
         json_object_set_new(row, "signal", json_integer(WTERMSIG(f->status)));
     else if (row)
@@ -105,8 +107,8 @@ void dlr_sup_on_stderr(struct dlr_sup_rounds *rounds, unsigned node, const json_
     unsigned rank;
 
     if (!dlr_sup_of_round(rounds, msg, rounds->env.step->world, &rank) ||
-        dlr_msg_str(msg, "text", &text) < 0 || !rounds->tails)
+        dlr_msg_str(msg, "text", &text) < 0 || !rounds->last_stderr)
         return;
-    free(rounds->tails[rank]);
-    rounds->tails[rank] = strdup(text);
+    free(rounds->last_stderr[rank]);
+    rounds->last_stderr[rank] = strdup(text);
 }

@@ -44,7 +44,7 @@ bool dlr_sup_may_queue(const struct dlr_sup_rounds *rounds)
     if (rounds->env.step->overlap || rounds->queue.held || *rounds->env.took_over)
         return false;
     for (unsigned i = 0; i < rounds->members->n; i++)
-        if (!dlr_stepplan_bars(rounds->env.step, i) &&
+        if (!dlr_step_plan_bars(rounds->env.step, i) &&
             dlr_policy_is_lost(rounds->policy, i))
             return false; /* a run before us may have had it */
     return true;

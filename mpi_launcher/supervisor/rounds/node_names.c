@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's words and variables were written for the nodes that the script was
+/* The program's arguments and variables were written for the nodes that the script was
  * shown. A name stands for a role: the node of rank 0, of place 1, ... When another
  * node has that place, the words say its name.
  */
@@ -124,14 +124,15 @@ bool dlr_sup_names_fit(struct dlr_sup_rounds *rounds, const struct dlr_plan *pla
     struct walk w = {.rounds = rounds, .plan = plan};
 
     load_roles(rounds, dlr_sup_has_plan(rounds->env.plan) ? rounds->env.plan : plan);
-    free(dlr_hosts_map(rounds->env.step->program, rename_host, &w));
+    free(dlr_host_words_map(rounds->env.step->program, rename_host, &w));
     for (unsigned i = 0; rounds->roles && i < plan->nplaces; i++)
         rounds->roles[i].used = false; /* nobody was told anything */
     if (w.stuck)
-        snprintf(why, size,
-                 "a word of the program is '%s', a node that is lost: no other can "
-                 "take its place",
-                 w.stuck);
+        snprintf(
+            why, size,
+            "an argument of the program is '%s', a node that is lost: no other can "
+            "take its place",
+            w.stuck);
     return !w.stuck;
 }
 
@@ -139,7 +140,7 @@ char **dlr_sup_names_words(struct dlr_sup_rounds *rounds)
 {
     struct walk w = {.rounds = rounds, .plan = rounds->env.plan};
 
-    return dlr_hosts_map(rounds->env.step->program, rename_host, &w);
+    return dlr_host_words_map(rounds->env.step->program, rename_host, &w);
 }
 
 /* Slurm's and ours are set by the plugin; HOSTNAME is where the script runs. */
@@ -164,7 +165,7 @@ int dlr_sup_names_env(struct dlr_sup_rounds *rounds, struct dlr_env *env)
 
         if (!is_users(env->list[i]))
             continue;
-        mapped = dlr_hosts_map(words, rename_host, &w);
+        mapped = dlr_host_words_map(words, rename_host, &w);
         entry = mapped && w.renamed ? strdup(mapped[0]) : NULL;
         if (!mapped || (w.renamed && !entry))
             return -ENOMEM;
@@ -184,8 +185,8 @@ void dlr_sup_names_tell(struct dlr_sup_rounds *rounds)
         if (!rounds->roles[i].used)
             continue;
         was = rounds->members->list[rounds->roles[i].node].node.name;
-        dlr_sup_say(rounds->env.io, "the program is told %s where its words say %s",
-                    now, was);
+        dlr_user_line(rounds->env.io,
+                      "the program is told %s where its arguments say %s", now, was);
         dlr_journal_note(dlr_sup_journal(rounds->env.io), "renamed", "s:I,s:s,s:s",
                          "round", (json_int_t)rounds->running_round, "from", was, "to",
                          now);
@@ -219,5 +220,6 @@ char **dlr_sup_names_numbered(struct dlr_sup_rounds *rounds)
 {
     struct walk w = {.rounds = rounds};
 
-    return dlr_hosts_map(dlr_sup_srun_words(rounds->env.planning), number_host, &w);
+    return dlr_host_words_map(dlr_sup_srun_words(rounds->env.planning), number_host,
+                              &w);
 }

@@ -96,7 +96,7 @@ static int tell_all(struct dlr_sup_rounds *rounds, uint32_t round)
     }
     json_object_set_new(msg, "nodes", nodes);
     json_object_set_new(msg, "partners", partners);
-    json_object_set_new(msg, "sums", dlr_sup_round_sums(rounds->env.copies));
+    json_object_set_new(msg, "parity", dlr_sup_round_parity(rounds->env.copies));
     text = dlr_msg_text(msg);
     if (!text)
         return -ENOMEM;

@@ -30,7 +30,7 @@ void dlr_sup_progress(struct dlr_sup_rounds *rounds, int64_t now_ms)
     if (dlr_sup_launch_late(rounds, now_ms))
         return;
     step = dlr_members_step(rounds->members, rounds->running_round);
-    if (step == DLR_BEAT_NO_STEP)
+    if (step == DLR_HEARTBEAT_NO_STEP)
         return;
     dlr_policy_stepped(rounds->policy, rounds->running_round);
     dlr_sup_versions_watch(rounds->env.versions, step, now_ms);
@@ -40,9 +40,9 @@ void dlr_sup_progress(struct dlr_sup_rounds *rounds, int64_t now_ms)
             rounds->restore_deadline_ms = INT64_MAX;
         rounds->progress_ms = now_ms;
         rounds->progress_step = step;
-        if (rounds->first_step_told)
+        if (rounds->first_step_reported)
             return; /* by the former supervisor */
-        rounds->first_step_told = true;
+        rounds->first_step_reported = true;
         dlr_sup_rounds_changed(rounds);
         dlr_journal_note(dlr_sup_journal(rounds->env.io), "first_step", "s:I,s:I",
                          "round", (json_int_t)rounds->running_round, "step",

@@ -119,7 +119,7 @@ static int keep_sources(struct dlr_sup_rounds *rounds, bool same)
         return dlr_sup_plan_restore(rounds->env.planning, NULL);
     if (rounds->env.plan->restore &&
         dlr_version_eq(newest, rounds->env.plan->version)) {
-        if (dlr_sup_other_world(rounds->env.copies))
+        if (dlr_restore_changes_world_size(rounds->env.copies))
             rounds->anywhere = true; /* where they were, they are */
         else if (at_home(rounds, same, false) < 0)
             return -ENOMEM;
@@ -192,7 +192,7 @@ static void tell(struct dlr_sup_rounds *rounds, bool same)
 /* Ranks that are to restore have so long from now on. */
 static void limit_restore(struct dlr_sup_rounds *rounds)
 {
-    bool restores = rounds->env.plan->restore && !rounds->go_told &&
+    bool restores = rounds->env.plan->restore && !rounds->go_reported &&
                     (!rounds->first_step_seen || rounds->nrestored);
 
     rounds->restore_deadline_ms =
@@ -216,11 +216,11 @@ static int begin_turn(struct dlr_sup_rounds *rounds, unsigned world, bool same)
     rounds->turn++;
     tell(rounds, same);
     rounds->nrestored = 0;
-    rounds->first_step_seen = rounds->go_told = false;
+    rounds->first_step_seen = rounds->go_reported = false;
     if (!same)
-        /* its holders are others; see dlr_sup_again_turn() */
-        dlr_sup_again_stop(rounds->env.copies);
-    dlr_sup_bring_round(rounds->env.copies);
+        /* its holders are others; see dlr_reprotect_turn() */
+        dlr_reprotect_stop(rounds->env.copies);
+    dlr_sup_fetch_round(rounds->env.copies);
     dlr_sup_transfers_of_plan(rounds->env.copies);
     if (dlr_sup_new_token(rounds) < 0 || reset(rounds) < 0)
         return -ENOMEM;
@@ -234,7 +234,7 @@ static int begin_turn(struct dlr_sup_rounds *rounds, unsigned world, bool same)
     dlr_sup_tell_round(rounds, round);
     /* A successor must know how many ranks there are. */
     dlr_sup_send_peers(rounds->env.nodes);
-    dlr_sup_again_turn(rounds->env.copies);
+    dlr_reprotect_turn(rounds->env.copies);
     return 0;
 }
 
@@ -278,7 +278,7 @@ static void refuse(struct dlr_sup_rounds *rounds, const char *why)
 
     json_object_set_new(msg, "why", json_string(why));
     dlr_sup_send_all(rounds->env.nodes, msg);
-    dlr_sup_say(rounds->env.io, "no checkpoint can be opened: %s", why);
+    dlr_user_line(rounds->env.io, "no checkpoint can be opened: %s", why);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "ranks_missing", "s:I,s:s",
                      "round", (json_int_t)rounds->running_round, "why", why);
     rounds->ranks->deadline_ms = INT64_MAX;
@@ -391,15 +391,15 @@ void dlr_sup_on_ranks(struct dlr_sup_rounds *rounds, unsigned node, const json_t
 {
     DLR_AUTO_FREE struct dlr_rankmap_claim *claims = NULL;
     struct dlr_sup_ranks *r = rounds->ranks;
-    uint64_t round, turn_told;
+    uint64_t round, turn_reported;
     unsigned n;
 
     if (!r || !dlr_sup_has_plan(rounds->env.plan) ||
         dlr_policy_phase(rounds->policy) != DLR_PHASE_RUN ||
         dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         round != rounds->running_round ||
-        dlr_msg_uint(msg, "turn", UINT32_MAX, &turn_told) < 0 ||
-        turn_told != rounds->turn || read_claims(msg, &claims, &n) < 0 ||
+        dlr_msg_uint(msg, "turn", UINT32_MAX, &turn_reported) < 0 ||
+        turn_reported != rounds->turn || read_claims(msg, &claims, &n) < 0 ||
         dlr_rankmap_tell(r->map, node, claims, n,
                          json_is_true(json_object_get(msg, "lost"))) < 0)
         return;
@@ -441,8 +441,8 @@ int dlr_sup_ranks_adopt(struct dlr_sup_rounds *rounds)
     return reset(rounds);
 }
 
-void dlr_sup_ranks_told(struct dlr_sup_rounds *rounds, unsigned node,
-                        const json_t *told)
+void dlr_sup_ranks_round_state(struct dlr_sup_rounds *rounds, unsigned node,
+                               const json_t *told)
 {
     uint64_t turn = 0;
 

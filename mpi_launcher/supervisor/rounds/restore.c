@@ -19,7 +19,7 @@
 #include "mpi_launcher/supervisor/planning/version_json.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 
-/* Of the rank itself, or of another whose part it needs. A copy that was brought for
+/* Of the rank itself, or of another whose part it needs. A copy that was fetched for
  * that goes with its round, and comes anew once.
  */
 static void strike_corrupt(struct dlr_sup_rounds *rounds, unsigned rank,
@@ -31,14 +31,15 @@ static void strike_corrupt(struct dlr_sup_rounds *rounds, unsigned rank,
                         dlr_sup_place_of(rounds->env.planning, corrupt)) == (int)node;
 
     if (here)
-        dlr_sup_strike(rounds->env.copies, rounds->members->list[node].node.name,
-                       (int)corrupt, v);
-    else if (dlr_sup_blames(rounds->env.copies, "*", (int)corrupt, v, -ECONNRESET))
-        dlr_sup_strike(rounds->env.copies, "*", (int)corrupt, v);
+        dlr_reject_copy(rounds->env.copies, rounds->members->list[node].node.name,
+                        (int)corrupt, v);
+    else if (dlr_transfer_is_rejected(rounds->env.copies, "*", (int)corrupt, v,
+                                      -ECONNRESET))
+        dlr_reject_copy(rounds->env.copies, "*", (int)corrupt, v);
 }
 
 /* Of a version of another number of ranks, which all read from whoever has it: a file,
- * or memory of this node, is bad; what was brought from another one was whole when it
+ * or memory of this node, is bad; what was fetched from another one was whole when it
  * came, and comes anew once.
  */
 static void strike_read(struct dlr_sup_rounds *rounds, unsigned corrupt, unsigned node,
@@ -50,25 +51,26 @@ static void strike_read(struct dlr_sup_rounds *rounds, unsigned corrupt, unsigne
         return; /* the next plan is of what is there then */
     if (src->from == DLR_PLAN_FILE ||
         dlr_streq(src->where, rounds->members->list[node].node.name) ||
-        dlr_sup_blames(rounds->env.copies, src->where, (int)corrupt, v, -ECONNRESET))
-        dlr_sup_strike(rounds->env.copies, src->where, (int)corrupt, v);
+        dlr_transfer_is_rejected(rounds->env.copies, src->where, (int)corrupt, v,
+                                 -ECONNRESET))
+        dlr_reject_copy(rounds->env.copies, src->where, (int)corrupt, v);
 }
 
 static void strike(struct dlr_sup_rounds *rounds, unsigned rank, unsigned node,
                    struct dlr_version v, uint64_t corrupt)
 {
-    bool other = dlr_sup_other_world(rounds->env.copies);
+    bool other = dlr_restore_changes_world_size(rounds->env.copies);
 
     if (corrupt && other)
         strike_read(rounds, (unsigned)corrupt - 1, node, v);
     else if (corrupt)
         strike_corrupt(rounds, rank, (unsigned)corrupt - 1, node, v);
     else if (!other && !dlr_sup_bring_failed(rounds->env.copies))
-        dlr_sup_strike(rounds->env.copies, rounds->members->list[node].node.name,
-                       (int)rank, v);
-    else if (dlr_sup_blames(rounds->env.copies, "*", -1, v, -ECONNRESET))
-        dlr_sup_strike(rounds->env.copies, "*", -1,
-                       v); /* no copy is known to be bad, twice */
+        dlr_reject_copy(rounds->env.copies, rounds->members->list[node].node.name,
+                        (int)rank, v);
+    else if (dlr_transfer_is_rejected(rounds->env.copies, "*", -1, v, -ECONNRESET))
+        dlr_reject_copy(rounds->env.copies, "*", -1,
+                        v); /* no copy is known to be bad, twice */
 }
 
 static void restore_failed(struct dlr_sup_rounds *rounds, unsigned rank, unsigned node,
@@ -80,7 +82,7 @@ static void restore_failed(struct dlr_sup_rounds *rounds, unsigned rank, unsigne
 
     snprintf(text, sizeof(text), "rank %u could not load version %u/%llu on %s: %s",
              rank, v.round, (unsigned long long)v.step, where, why);
-    dlr_sup_say(rounds->env.io, "%s", text);
+    dlr_user_line(rounds->env.io, "%s", text);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "restore_failed",
                      "s:I,s:i,s:o,s:s,s:s", "round", (json_int_t)rounds->running_round,
                      "rank", rank, "version", dlr_sup_version(&v), "where", where,
@@ -104,13 +106,13 @@ static void all_restored(struct dlr_sup_rounds *rounds, struct dlr_version v)
     rounds->restore_deadline_ms = INT64_MAX;
     json_object_set_new(msg, "round", json_integer(rounds->running_round));
     dlr_sup_send_all(rounds->env.nodes, msg);
-    if (rounds->go_told)
+    if (rounds->go_reported)
         return; /* by the former supervisor, but perhaps not to all */
-    rounds->go_told = true;
+    rounds->go_reported = true;
     dlr_sup_rounds_changed(rounds);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "restored", "s:I,s:o,s:i,s:I",
                      "round", (json_int_t)rounds->running_round, "version",
-                     dlr_sup_version(&v), "brought",
+                     dlr_sup_version(&v), "fetched",
                      dlr_sup_brought(rounds->env.copies), "took_ms",
                      (json_int_t)(dlr_sup_now() - rounds->launch_ms));
 }
@@ -172,5 +174,5 @@ void dlr_sup_restore_tick(struct dlr_sup_rounds *rounds, int64_t now_ms)
 
 bool dlr_sup_has_restored(const struct dlr_sup_rounds *rounds)
 {
-    return rounds->go_told;
+    return rounds->go_reported;
 }

@@ -34,9 +34,9 @@ struct dlr_sup_rounds_env {
     struct dlr_sup_copies *copies;
     struct dlr_sup_versions *versions;
     struct dlr_sup_disk *disk;
-    const struct dlr_jobconf *conf;
+    const struct dlr_job_config *conf;
     const struct dlr_runinfo *info;
-    const struct dlr_stepplan *step;
+    const struct dlr_step_plan *step;
     const struct dlr_plan *plan; /* in force */
     const uint32_t *resume_round;
     const bool *took_over; /* a supervisor of this incarnation died before us */
@@ -74,7 +74,7 @@ bool dlr_sup_anywhere(const struct dlr_sup_rounds *rounds);
 int64_t dlr_sup_phase_begins(struct dlr_sup_rounds *rounds);
 int64_t dlr_sup_phase_ms(const struct dlr_sup_rounds *rounds);
 
-/* round.c: launched, and ended: the agents end its tasks, and say so. */
+/* launch.c: launched, and ended: the agents end its tasks, and say so. */
 void dlr_sup_launch(struct dlr_sup_rounds *rounds, uint32_t round);
 void dlr_sup_end_round(struct dlr_sup_rounds *rounds, uint32_t round,
                        enum dlr_cause cause, const char *why);
@@ -135,12 +135,12 @@ void dlr_sup_ranks_welcome(struct dlr_sup_rounds *rounds,
 bool dlr_sup_ranks_behind(const struct dlr_sup_rounds *rounds, unsigned node);
 void dlr_sup_ranks_tick(struct dlr_sup_rounds *rounds, int64_t now_ms);
 
-/* node_names.c: nodes in the program's words. Whether it can run where the plan says;
+/* node_names.c: nodes in the program's arguments. Whether it can run where the plan says;
  * if not, why: a word is a node that is lost.
  */
 bool dlr_sup_names_fit(struct dlr_sup_rounds *rounds, const struct dlr_plan *plan,
                        char *why, size_t size);
-/* srun's words with numbers for the job's nodes, the same after a requeue: free(). NULL
+/* srun's arguments with numbers for the job's nodes, the same after a requeue: free(). NULL
  * when out of memory.
  */
 char **dlr_sup_names_numbered(struct dlr_sup_rounds *rounds);
@@ -168,6 +168,7 @@ bool dlr_sup_adopting(const struct dlr_sup_rounds *rounds);
 void dlr_sup_adopt_failed(struct dlr_sup_rounds *rounds, const char *why);
 void dlr_sup_adopt_moved(struct dlr_sup_rounds *rounds); /* a data process is new */
 void dlr_sup_adopt_tick(struct dlr_sup_rounds *rounds, int64_t now_ms);
-void dlr_sup_on_told(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg);
+void dlr_sup_on_round_state(struct dlr_sup_rounds *rounds, unsigned node,
+                            const json_t *msg);
 
 #endif

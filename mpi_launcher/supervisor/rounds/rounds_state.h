@@ -32,7 +32,7 @@ struct dlr_failure {
     int64_t at_ms; /* by its node's wall clock */
 };
 
-/* A place as the script knew it when it wrote the program's words. */
+/* A place as the script knew it when it wrote the program's arguments. */
 struct dlr_role {
     int node;  /* its index, -1: none of the job's */
     bool used; /* words that name it were changed for this round */
@@ -64,19 +64,20 @@ struct dlr_sup_rounds {
         bool does; /* and does, as it has said */
         bool held; /* a round had them, and slurmctld may count them as taken yet */
     } queue;
-    bool running_told, go_told;
+    bool running_reported, go_reported;
     bool ending;             /* its processes are being ended, the journal has not said
                           'cleared' */
-    bool end_told;           /* the round's end is in the journal */
+    bool end_reported;       /* the round's end is in the journal */
     unsigned char *up;       /* [world] 1: has started */
     unsigned tasks_up;       /* how many have */
     unsigned char *restored; /* [world] 1: has loaded, 2: has failed */
     unsigned nrestored;
     int64_t restore_deadline_ms; /* INT64_MAX: none runs */
     struct dlr_failure failure;
-    char **tails; /* [ntails], the round's world: last lines of stderr, NULL none yet */
-    unsigned ntails;
-    bool first_step_seen, first_step_told;
+    char **
+        last_stderr; /* [ntails], the round's world: last lines of stderr, NULL none yet */
+    unsigned nlast_stderr;
+    bool first_step_seen, first_step_reported;
     int64_t progress_ms; /* last line */
     uint64_t progress_step;
 };
@@ -96,7 +97,7 @@ static inline int dlr_sup_rounds_go_on(const struct dlr_sup_rounds *rounds)
     return rounds->ops->over(rounds->arg) ? -1 : 0;
 }
 
-/* round.c: its srun has ended so. */
+/* launch.c: its srun has ended so. */
 void dlr_sup_step_ended(struct dlr_sup_rounds *rounds, int status);
 
 /* failure.c: a round of so many tasks begins, or is taken over; -ENOMEM. */
@@ -119,15 +120,15 @@ void dlr_sup_ranks_stop(struct dlr_sup_rounds *rounds);
  * at.
  */
 int dlr_sup_ranks_adopt(struct dlr_sup_rounds *rounds);
-void dlr_sup_ranks_told(struct dlr_sup_rounds *rounds, unsigned node,
-                        const json_t *told);
+void dlr_sup_ranks_round_state(struct dlr_sup_rounds *rounds, unsigned node,
+                               const json_t *told);
 void dlr_sup_ranks_adopted(struct dlr_sup_rounds *rounds);
 
 /* postponed.c: true when msg is kept until it is known whether the round goes on. */
 bool dlr_sup_adopt_later(struct dlr_sup_rounds *rounds, unsigned node,
                          const json_t *msg);
 
-/* node_names.c. The program's words for the plan in force: free(). NULL when out of
+/* node_names.c. The program's arguments for the plan in force: free(). NULL when out of
  * memory.
  */
 char **dlr_sup_names_words(struct dlr_sup_rounds *rounds);

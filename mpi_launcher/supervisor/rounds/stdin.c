@@ -16,7 +16,8 @@
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/rounds/stdin_spool.h"
 
-static_assert(DLR_SPOOL_AT > DLR_KEEPSTATE_MAX + (1 << 20), "both are in one file");
+static_assert(DLR_SPOOL_AT > DLR_TAKEOVER_STATE_MAX + (1 << 20),
+              "both are in one file");
 
 /* "all" and a task's number; a file's name and "none" leave stdin to others, such as
  * the loop that reads it in the script.
@@ -67,10 +68,10 @@ static int from_spool(struct dlr_sup_rounds *rounds, bool first)
         return fd;
     if (first)
         return dup(0);
-    dlr_sup_say(rounds->env.io,
-                "this round gets no standard input: %s, and no more is kept "
-                "(--dlrover-set=stdin-spool)",
-                err.text);
+    dlr_user_line(rounds->env.io,
+                  "this round gets no standard input: %s, and no more is kept "
+                  "(--dlrover-set=stdin-spool)",
+                  err.text);
     return -1;
 }
 

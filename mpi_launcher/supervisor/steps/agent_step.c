@@ -25,8 +25,8 @@ static int agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_proc_reap(&steps->agents);
     if (steps->ops->finished(steps->arg))
         return dlr_sup_steps_go_on(steps);
-    dlr_sup_say(steps->env.io,
-                "the agents ended (see agents.log in the job's state directory)");
+    dlr_user_line(steps->env.io,
+                  "the agents ended (see agents.log in the job's state directory)");
     steps->ops->ended(steps->arg);
     dlr_sup_agents_refused(steps);
     for (unsigned i = 0; i < steps->members->n; i++) {
@@ -35,7 +35,7 @@ static int agents_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         steps->ops->left(steps->arg, i);
     }
     if (dlr_policy_phase(steps->policy) == DLR_PHASE_AGENTS)
-        dlr_sup_ask_controller(steps, DLR_ASK_AGENTS, 0, "", 0);
+        dlr_sup_ask_controller(steps, DLR_QUERY_AGENTS, 0, "", 0);
     else
         steps->ops->gone(steps->arg);
     return dlr_sup_steps_go_on(steps);
@@ -53,8 +53,8 @@ bool dlr_sup_agents_start(struct dlr_sup_steps *steps)
 
     if (steps->agents.pid)
         return false;
-    if (dlr_sup_hosts_start(steps, &err) < 0)
-        dlr_sup_say(steps->env.io, "cannot start the agents: %s", err.text);
+    if (dlr_shared_agent_step_start(steps, &err) < 0)
+        dlr_user_line(steps->env.io, "cannot start the agents: %s", err.text);
     else
         dlr_sup_agents_watch(steps);
     return true;
@@ -96,10 +96,10 @@ void dlr_sup_agents_left(struct dlr_sup_steps *steps, unsigned node)
         part(steps);
 }
 
-void dlr_sup_agents_bye(struct dlr_sup_steps *steps, int64_t deadline_ms)
+void dlr_sup_agents_shutdown(struct dlr_sup_steps *steps, int64_t deadline_ms)
 {
-    steps->bye_deadline_ms = deadline_ms;
-    dlr_sup_hosts_close(steps);
+    steps->shutdown_deadline_ms = deadline_ms;
+    dlr_shared_agent_step_close(steps);
 }
 
 /* A step of our own ends by itself, unless a node is dead: Slurm may not know yet. */
@@ -110,9 +110,9 @@ void dlr_sup_agents_wait(struct dlr_sup_steps *steps, int64_t now_ms)
     for (unsigned i = 0; i < steps->members->n; i++)
         lost |= dlr_policy_is_lost(steps->policy, i);
     lost |= steps->agents_shared || dlr_sup_rejoin_any(steps);
-    if (now_ms < steps->bye_deadline_ms && (!lost || !have_left(steps, now_ms)))
+    if (now_ms < steps->shutdown_deadline_ms && (!lost || !have_left(steps, now_ms)))
         return;
-    steps->bye_deadline_ms = INT64_MAX;
+    steps->shutdown_deadline_ms = INT64_MAX;
     dlr_sup_rejoin_end(steps);
     if (steps->agents_shared) {
         part(steps);

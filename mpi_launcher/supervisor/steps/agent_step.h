@@ -9,10 +9,10 @@
 bool dlr_sup_agents_start(struct dlr_sup_steps *steps);
 bool dlr_sup_agents_there(const struct dlr_sup_steps *steps); /* their step goes on */
 /* The run has ended: a step of our own may end, and is waited for until deadline_ms. */
-void dlr_sup_agents_bye(struct dlr_sup_steps *steps, int64_t deadline_ms);
+void dlr_sup_agents_shutdown(struct dlr_sup_steps *steps, int64_t deadline_ms);
 void dlr_sup_agents_left(struct dlr_sup_steps *steps, unsigned node);  /* after it */
 void dlr_sup_agents_wait(struct dlr_sup_steps *steps, int64_t now_ms); /* likewise */
 /* The run has ended under a former supervisor: without a word over the network. */
-void dlr_sup_hosts_end_run(struct dlr_sup_steps *steps);
+void dlr_shared_agent_step_end_run(struct dlr_sup_steps *steps);
 
 #endif

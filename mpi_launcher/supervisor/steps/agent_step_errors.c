@@ -39,7 +39,7 @@ static void refuse(struct dlr_sup_steps *steps, unsigned node, const char *reaso
     snprintf(why, sizeof(why), "node %.200s: its agent cannot be started: %.200s",
              m->node.name, reason);
     steps->ops->refused(steps->arg, node);
-    dlr_sup_give_up(steps->env.nodes, node, why, reason);
+    dlr_node_mark_dead(steps->env.nodes, node, why, reason);
 }
 
 void dlr_sup_agents_refused(struct dlr_sup_steps *steps)

@@ -6,12 +6,12 @@
 #include "mpi_launcher/supervisor/steps/steps.h"
 
 /* What failed, and code or why of it: told as failed when slurmctld answers, else as
- * away. Returns at once. launch_ms: of DLR_ASK_STEP and DLR_ASK_LAUNCH, when the
+ * away. Returns at once. launch_ms: of DLR_QUERY_STEP and DLR_QUERY_LAUNCH, when the
  * workers' srun was started.
  */
-void dlr_sup_ask_controller(struct dlr_sup_steps *steps, enum dlr_asking what, int code,
-                            const char *why, int64_t launch_ms);
-/* DLR_ASK_LAUNCH; srun: not 0 when that one may have to wait for resources, which
+void dlr_sup_ask_controller(struct dlr_sup_steps *steps, enum dlr_controller_query what,
+                            int code, const char *why, int64_t launch_ms);
+/* DLR_QUERY_LAUNCH; srun: not 0 when that one may have to wait for resources, which
  * slurmctld is asked then.
  */
 void dlr_sup_ask_launch(struct dlr_sup_steps *steps, const char *why, int64_t launch_ms,

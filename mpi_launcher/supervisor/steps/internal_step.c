@@ -53,7 +53,7 @@ void dlr_sup_internal_words(const struct dlr_sup_steps *steps, struct dlr_words 
         if (dlr_sup_is_candidate(steps, i))
             names[n++] = steps->members->list[i].node.name;
     if (names && dlr_hostlist_join(names, n, &list) == -E2BIG)
-        dlr_sup_say(steps->env.io,
-                    "the names of %u nodes do not fit in one word of srun", n);
+        dlr_user_line(steps->env.io,
+                      "the names of %u nodes do not fit in one argument of srun", n);
     dlr_sup_step_words(steps, w, name, mpi, list ? list : "", n);
 }

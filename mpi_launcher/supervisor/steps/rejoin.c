@@ -60,7 +60,7 @@ void dlr_sup_rejoin_free(struct dlr_sup_steps *steps)
 static void end_step(struct dlr_sup_steps *steps, unsigned node)
 {
     if (steps->rejoin->steps[node].pid)
-        dlr_sup_let_go(steps, &steps->rejoin->steps[node]);
+        dlr_srun_abandon(steps, &steps->rejoin->steps[node]);
 }
 
 bool dlr_sup_rejoin_any(const struct dlr_sup_steps *steps)
@@ -93,9 +93,9 @@ void dlr_sup_rejoin_lost(struct dlr_sup_steps *steps, unsigned node)
     if (rc > 0)
         dlr_sup_node_set_apart(steps->env.nodes, node, true);
     if (rc < 0)
-        dlr_sup_say(steps->env.io,
-                    "the agents' srun cannot be told that node %s is lost: %s",
-                    m->node.name, strerror(-rc));
+        dlr_user_line(steps->env.io,
+                      "the agents' srun cannot be told that node %s is lost: %s",
+                      m->node.name, strerror(-rc));
 }
 
 /* --- an agent for it -------------------------------------------------------------- */
@@ -134,10 +134,10 @@ static void start_on(struct dlr_sup_steps *steps, unsigned node, int64_t now_ms)
 
     if (!is_missing(steps, node) || (m->heard_ms && now_ms - m->heard_ms < SILENT_MS))
         return;
-    dlr_sup_say(steps->env.io, "node %s is alive again: an agent is started there",
-                m->node.name);
-    if (dlr_sup_hosts_start_on(steps, m->node.name, step, &err) < 0) {
-        dlr_sup_say(steps->env.io, "cannot start the agent: %s", err.text);
+    dlr_user_line(steps->env.io, "node %s is alive again: an agent is started there",
+                  m->node.name);
+    if (dlr_shared_agent_step_start_on(steps, m->node.name, step, &err) < 0) {
+        dlr_user_line(steps->env.io, "cannot start the agent: %s", err.text);
         return;
     }
     dlr_sup_node_set_apart(steps->env.nodes, node, true);
@@ -161,7 +161,7 @@ static void take_answer(struct dlr_sup_steps *steps, char *text)
             continue;
         }
         dlr_rejoin_gone(&steps->rejoin->nodes[node]);
-        dlr_sup_say(steps->env.io, "node %s: Slurm has taken it from the job", gone);
+        dlr_user_line(steps->env.io, "node %s: Slurm has taken it from the job", gone);
     }
 }
 

@@ -80,7 +80,7 @@ static void agent_words(struct dlr_sup_steps *steps, struct dlr_words *w)
     dlr_words_add(w, "--key=%s", steps->env.info->key);
     dlr_words_add(w, "--run-dir=%s", steps->env.info->dir);
     dlr_words_add(w, "--peer-ports=%s", ports ? ports : "0");
-    for (const struct dlr_opt *o = dlr_jobconf_opts; o->name; o++)
+    for (const struct dlr_opt *o = dlr_job_config_opts; o->name; o++)
         if (dlr_opt_show(o, steps->env.conf, value, sizeof(value)) == 0)
             dlr_words_add(w, "--%s=%s", o->name, value);
 }
@@ -139,7 +139,7 @@ static int start_srun(struct dlr_sup_steps *steps, struct dlr_words *words,
     int rc;
 
     log = open_log(steps);
-    dlr_self_sibling("dlrover-agent", path, sizeof(path));
+    dlr_install_path_sibling("dlrover-agent", path, sizeof(path));
     if (in >= 0)
         dlr_words_add(words, "--input=all");
     dlr_words_add(words, "--no-kill");
@@ -211,18 +211,18 @@ static int own(struct dlr_sup_steps *steps, const struct dlr_words *agent,
     steps->hosts_fd = pipes[1];
     rc = start_step(steps, agent, cred, in, err);
     if (rc < 0)
-        dlr_sup_hosts_close(steps);
+        dlr_shared_agent_step_close(steps);
     return rc;
 }
 
-void dlr_sup_hosts_close(struct dlr_sup_steps *steps)
+void dlr_shared_agent_step_close(struct dlr_sup_steps *steps)
 {
     if (steps->hosts_fd >= 0)
         close(steps->hosts_fd);
     steps->hosts_fd = -1;
 }
 
-int dlr_sup_hosts_start(struct dlr_sup_steps *steps, struct dlr_err *err)
+int dlr_shared_agent_step_start(struct dlr_sup_steps *steps, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *cred = NULL;
     DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *record = NULL;
@@ -233,7 +233,7 @@ int dlr_sup_hosts_start(struct dlr_sup_steps *steps, struct dlr_err *err)
     if (rc < 0)
         return rc;
     agent_words(steps, &agent);
-    dlr_sup_hosts_close(steps);
+    dlr_shared_agent_step_close(steps);
     record = may_share(steps) ? open_record(steps) : NULL;
     rc = record ? share(steps, &record, &agent, cred, err) : -EAGAIN;
     steps->agents_shared = rc == 0;
@@ -243,8 +243,8 @@ int dlr_sup_hosts_start(struct dlr_sup_steps *steps, struct dlr_err *err)
     return rc;
 }
 
-int dlr_sup_hosts_start_on(struct dlr_sup_steps *steps, const char *node,
-                           struct dlr_proc *ret, struct dlr_err *err)
+int dlr_shared_agent_step_start_on(struct dlr_sup_steps *steps, const char *node,
+                                   struct dlr_proc *ret, struct dlr_err *err)
 {
     struct dlr_words agent = {0}, words = {0};
     DLR_AUTO_FREE char *cred = NULL;
@@ -261,14 +261,14 @@ int dlr_sup_hosts_start_on(struct dlr_sup_steps *steps, const char *node,
     return rc;
 }
 
-void dlr_sup_hosts_adopt(struct dlr_sup_steps *steps, const char *id)
+void dlr_shared_agent_step_adopt(struct dlr_sup_steps *steps, const char *id)
 {
     steps->agents_shared = dlr_procid_parse(id, &steps->agents_id) == 0 &&
                            dlr_procid_alive(&steps->agents_id) &&
                            dlr_proc_adopt(steps->agents_id.pid, &steps->agents) == 0;
 }
 
-void dlr_sup_hosts_end_run(struct dlr_sup_steps *steps)
+void dlr_shared_agent_step_end_run(struct dlr_sup_steps *steps)
 {
     DLR_AUTO_FREE char *order = dlr_host_order(steps->env.info->name, NULL, NULL, 0);
 

@@ -28,7 +28,7 @@ void dlr_sup_slurm_words(const struct dlr_sup_steps *steps, struct dlr_words *wo
 {
     char path[4096] = "dlrover-slurm";
 
-    dlr_self_sibling("dlrover-slurm", path, sizeof(path));
+    dlr_install_path_sibling("dlrover-slurm", path, sizeof(path));
     dlr_words_add(words, "%s", path);
     dlr_words_add(words, "%s", verb);
     if (job)
@@ -63,7 +63,7 @@ void dlr_sup_cancel_steps(struct dlr_sup_steps *steps, pid_t srun_pid)
 }
 
 /* srun alone, never its process group: its shepherd then cancels the step. */
-void dlr_sup_let_go(struct dlr_sup_steps *steps, struct dlr_proc *proc)
+void dlr_srun_abandon(struct dlr_sup_steps *steps, struct dlr_proc *proc)
 {
     if (!proc->pid)
         return;

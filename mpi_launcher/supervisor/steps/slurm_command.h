@@ -15,7 +15,7 @@ void dlr_sup_cancel_steps(struct dlr_sup_steps *steps, pid_t srun_pid); /* 0: no
 /* Ends an srun and its step and forgets it; it is reaped when it is gone, whenever that
  * is. One without a pid does no harm.
  */
-void dlr_sup_let_go(struct dlr_sup_steps *steps, struct dlr_proc *proc);
+void dlr_srun_abandon(struct dlr_sup_steps *steps, struct dlr_proc *proc);
 /* A former supervisor's: ret is written when it is the keeper's child, as we are. A pid
  * that is not is somebody else's by now.
  */

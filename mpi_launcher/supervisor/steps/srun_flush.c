@@ -14,51 +14,51 @@
 
 #define DRAIN_MS 1000
 
-static int drained(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+static int flushed(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup_steps *steps = arg;
 
-    dlr_sup_unwatch(steps->env.io, steps->draining.pidfd);
-    dlr_proc_reap(&steps->draining);
-    steps->ops->drained(steps->arg);
+    dlr_sup_unwatch(steps->env.io, steps->flushing_srun.pidfd);
+    dlr_proc_reap(&steps->flushing_srun);
+    steps->ops->flushed(steps->arg);
     return dlr_sup_steps_go_on(steps);
 }
 
 static void start(struct dlr_sup_steps *steps)
 {
-    steps->drain_deadline_ms = dlr_sup_now() + DRAIN_MS;
-    dlr_sup_watch(steps->env.io, steps->draining.pidfd, drained, steps);
+    steps->flush_deadline_ms = dlr_sup_now() + DRAIN_MS;
+    dlr_sup_watch(steps->env.io, steps->flushing_srun.pidfd, flushed, steps);
 }
 
-void dlr_sup_drain(struct dlr_sup_steps *steps, struct dlr_proc *srun)
+void dlr_srun_flush(struct dlr_sup_steps *steps, struct dlr_proc *srun)
 {
-    dlr_sup_drain_end(steps);
+    dlr_srun_flush_end(steps);
     if (!srun->pid)
         return;
     dlr_sup_unwatch(steps->env.io, srun->pidfd);
-    steps->draining = *srun;
+    steps->flushing_srun = *srun;
     *srun = (struct dlr_proc){.pidfd = -1};
     start(steps);
 }
 
-bool dlr_sup_is_draining(const struct dlr_sup_steps *steps)
+bool dlr_srun_is_flushed(const struct dlr_sup_steps *steps)
 {
-    return steps->draining.pid != 0;
+    return steps->flushing_srun.pid != 0;
 }
 
-void dlr_sup_drain_adopt(struct dlr_sup_steps *steps)
+void dlr_srun_flush_adopt(struct dlr_sup_steps *steps)
 {
-    if (steps->draining.pid)
+    if (steps->flushing_srun.pid)
         start(steps);
 }
 
-void dlr_sup_drain_end(struct dlr_sup_steps *steps)
+void dlr_srun_flush_end(struct dlr_sup_steps *steps)
 {
-    dlr_sup_let_go(steps, &steps->draining);
+    dlr_srun_abandon(steps, &steps->flushing_srun);
 }
 
-void dlr_sup_drain_tick(struct dlr_sup_steps *steps, int64_t now_ms)
+void dlr_srun_flush_tick(struct dlr_sup_steps *steps, int64_t now_ms)
 {
-    if (steps->draining.pid && now_ms >= steps->drain_deadline_ms)
-        dlr_sup_drain_end(steps);
+    if (steps->flushing_srun.pid && now_ms >= steps->flush_deadline_ms)
+        dlr_srun_flush_end(steps);
 }

@@ -20,8 +20,8 @@ struct dlr_sup_steps *dlr_sup_steps_new(const struct dlr_sup_steps_env *env,
     steps->ops = ops ? ops : &none;
     steps->arg = arg;
     steps->hosts_fd = -1;
-    steps->draining.pidfd = -1;
-    steps->bye_deadline_ms = INT64_MAX;
+    steps->flushing_srun.pidfd = -1;
+    steps->shutdown_deadline_ms = INT64_MAX;
     return steps;
 }
 
@@ -29,7 +29,7 @@ struct dlr_sup_steps *dlr_sup_steps_free(struct dlr_sup_steps *steps)
 {
     if (!steps)
         return NULL;
-    dlr_sup_hosts_close(steps);
+    dlr_shared_agent_step_close(steps);
     dlr_sup_rejoin_free(steps);
     free(steps);
     return NULL;
@@ -45,7 +45,7 @@ int dlr_sup_steps_open(struct dlr_sup_steps *steps, const struct dlr_policy *pol
 
 bool dlr_sup_steps_busy(const struct dlr_sup_steps *steps)
 {
-    return steps->agents.pid || steps->draining.pid;
+    return steps->agents.pid || steps->flushing_srun.pid;
 }
 
 /* --- what outlives this process --------------------------------------------------- */
@@ -59,7 +59,7 @@ void dlr_sup_steps_state(const struct dlr_sup_steps *steps, json_t *state)
         dlr_procid_show(&steps->agents_id, agents);
         json_object_set_new(state, "agents_id", json_string(agents));
     }
-    json_object_set_new(state, "draining_pid", json_integer(steps->draining.pid));
+    json_object_set_new(state, "flushing_pid", json_integer(steps->flushing_srun.pid));
 }
 
 static pid_t pid_of(const json_t *state, const char *key)
@@ -74,15 +74,15 @@ void dlr_sup_steps_take(struct dlr_sup_steps *steps, const json_t *state)
 {
     const char *agents;
 
-    dlr_sup_adopt_child(pid_of(state, "draining_pid"), &steps->draining);
+    dlr_sup_adopt_child(pid_of(state, "flushing_pid"), &steps->flushing_srun);
     if (dlr_msg_str(state, "agents_id", &agents) == 0)
-        dlr_sup_hosts_adopt(steps, agents);
+        dlr_shared_agent_step_adopt(steps, agents);
     else
         dlr_sup_adopt_child(pid_of(state, "agents_pid"), &steps->agents);
 }
 
 void dlr_sup_steps_adopt(struct dlr_sup_steps *steps)
 {
-    dlr_sup_drain_adopt(steps);
+    dlr_srun_flush_adopt(steps);
     dlr_sup_agents_watch(steps);
 }

@@ -22,7 +22,7 @@ struct dlr_sup_nodes;
 struct dlr_sup_steps_env {
     struct dlr_sup_io *io;
     struct dlr_sup_nodes *nodes;
-    const struct dlr_jobconf *conf;
+    const struct dlr_job_config *conf;
     const struct dlr_runinfo *info;
     const struct dlr_run_id *id;
     const char *address; /* where agents connect */
@@ -31,15 +31,15 @@ struct dlr_sup_steps_env {
 /* What slurmctld is asked for: without an answer it is away, else this has failed by
  * itself.
  */
-enum dlr_asking {
-    DLR_ASK_NOTHING,
-    DLR_ASK_AGENTS,  /* the agents' step ended before any was there */
-    DLR_ASK_MEET,    /* the rendezvous is late */
-    DLR_ASK_PLAN,    /* the rendezvous made none */
-    DLR_ASK_STEP,    /* the workers' srun ended and had started nothing */
-    DLR_ASK_LAUNCH,  /* or did not end */
-    DLR_ASK_REQUEUE, /* was not taken */
-    DLR_ASK_AGAIN,   /* it was away */
+enum dlr_controller_query {
+    DLR_QUERY_NOTHING,
+    DLR_QUERY_AGENTS,     /* the agents' step ended before any was there */
+    DLR_QUERY_RENDEZVOUS, /* the rendezvous is late */
+    DLR_QUERY_PLAN,       /* the rendezvous made none */
+    DLR_QUERY_STEP,       /* the workers' srun ended and had started nothing */
+    DLR_QUERY_LAUNCH,     /* or did not end */
+    DLR_QUERY_REQUEUE,    /* was not taken */
+    DLR_QUERY_AGAIN,      /* it was away */
 };
 
 /* What happened, and what others are asked; arg is dlr_sup_steps_new()'s. */
@@ -53,11 +53,12 @@ struct dlr_sup_steps_ops {
     /* None has, and slurmctld may be asked for another step. */
     void (*gone)(void *arg);
     /* The srun of a round that has failed has ended by itself, or was let go. */
-    void (*drained)(void *arg);
-    /* slurmctld answers: this failed by itself. Never of DLR_ASK_AGAIN. */
-    void (*failed)(void *arg, enum dlr_asking what, int code, const char *why);
+    void (*flushed)(void *arg);
+    /* slurmctld answers: this failed by itself. Never of DLR_QUERY_AGAIN. */
+    void (*failed)(void *arg, enum dlr_controller_query what, int code,
+                   const char *why);
     /* Or it did so because slurmctld is away. */
-    void (*away)(void *arg, enum dlr_asking what, const char *why);
+    void (*away)(void *arg, enum dlr_controller_query what, const char *why);
     /* slurmctld, which was waited for, answers again. */
     void (*back)(void *arg);
     /* Asked: slurmctld says that the round's step waits for resources, or that it does

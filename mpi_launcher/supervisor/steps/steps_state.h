@@ -12,7 +12,7 @@
 struct dlr_sup_rejoin;
 
 struct dlr_sup_controller {
-    enum dlr_asking what;
+    enum dlr_controller_query what;
     struct dlr_proc ask;
     enum dlr_phase phase; /* of the policy when it was asked, and since when */
     int64_t phase_ms;
@@ -21,9 +21,9 @@ struct dlr_sup_controller {
     int64_t launch_ms; /* when that srun was started */
     pid_t queued;      /* it may wait for resources: dlr_sup_ask_launch(); 0: not */
     int64_t late_ms, again_ms, since_ms;
-    int64_t back_ms; /* it came back; 0 it was never away */
-    bool excused;    /* a start that it may have held up; until a task has started */
-    unsigned waits;  /* for it, since a task has started */
+    int64_t back_ms;    /* it came back; 0 it was never away */
+    bool start_retried; /* a start that it may have held up; until a task has started */
+    unsigned waits;     /* for it, since a task has started */
 };
 
 struct dlr_sup_steps {
@@ -36,10 +36,11 @@ struct dlr_sup_steps {
     off_t agents_log_from;  /* its words in the log */
     bool agents_shared;     /* their step is the job's: it goes on after this run */
     struct dlr_procid agents_id; /* of its srun, then */
-    int hosts_fd;             /* the write end of the input of a step of our own, -1 */
-    int64_t bye_deadline_ms;  /* the run has ended: agents are waited for until then */
-    struct dlr_proc draining; /* the srun of a round that has failed */
-    int64_t drain_deadline_ms;
+    int hosts_fd; /* the write end of the input of a step of our own, -1 */
+    int64_t
+        shutdown_deadline_ms; /* the run has ended: agents are waited for until then */
+    struct dlr_proc flushing_srun; /* the srun of a round that has failed */
+    int64_t flush_deadline_ms;
     struct dlr_sup_controller controller;
     struct dlr_sup_rejoin *rejoin;
 };
@@ -59,15 +60,16 @@ void dlr_sup_agents_log(const struct dlr_sup_steps *steps, char *path, size_t si
 void dlr_sup_agents_refused(struct dlr_sup_steps *steps);
 
 /* shared_agent_step.c: an agent of this run on every node. */
-int dlr_sup_hosts_start(struct dlr_sup_steps *steps, struct dlr_err *err);
+int dlr_shared_agent_step_start(struct dlr_sup_steps *steps, struct dlr_err *err);
 /* And on one node, by a step of its own. */
-int dlr_sup_hosts_start_on(struct dlr_sup_steps *steps, const char *node,
-                           struct dlr_proc *ret, struct dlr_err *err);
+int dlr_shared_agent_step_start_on(struct dlr_sup_steps *steps, const char *node,
+                                   struct dlr_proc *ret, struct dlr_err *err);
 /* id is a former supervisor's agents_id as text. The job's record is not asked: its
  * file server may be the reason why that supervisor died.
  */
-void dlr_sup_hosts_adopt(struct dlr_sup_steps *steps, const char *id);
-void dlr_sup_hosts_close(struct dlr_sup_steps *steps); /* a step of our own may end */
+void dlr_shared_agent_step_adopt(struct dlr_sup_steps *steps, const char *id);
+void dlr_shared_agent_step_close(
+    struct dlr_sup_steps *steps); /* a step of our own may end */
 
 /* rejoin.c: once the nodes are there; the engine ends. */
 int dlr_sup_rejoin_start(struct dlr_sup_steps *steps, struct dlr_err *err);
@@ -76,6 +78,6 @@ bool dlr_sup_rejoin_any(const struct dlr_sup_steps *steps); /* such a step goes 
 void dlr_sup_rejoin_end(struct dlr_sup_steps *steps);       /* ends these steps */
 
 /* srun_flush.c: the former supervisor's has its limit here, too. */
-void dlr_sup_drain_adopt(struct dlr_sup_steps *steps);
+void dlr_srun_flush_adopt(struct dlr_sup_steps *steps);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define KEPT 64u /* marks in the state; older ones are of versions that are gone */
 
-static bool covers(const struct dlr_plan_struck *mark, struct dlr_version v)
+static bool covers(const struct dlr_plan_rejected *mark, struct dlr_version v)
 {
     if (!mark->lasting)
         return false;
@@ -20,7 +20,7 @@ static bool covers(const struct dlr_plan_struck *mark, struct dlr_version v)
 bool dlr_sup_is_bad(const struct dlr_sup_versions *versions, struct dlr_version v)
 {
     unsigned n;
-    const struct dlr_plan_struck *marks = dlr_sup_struck(versions->env.copies, &n);
+    const struct dlr_plan_rejected *marks = dlr_sup_struck(versions->env.copies, &n);
 
     for (unsigned i = 0; i < n; i++)
         if (covers(&marks[i], v))
@@ -36,9 +36,9 @@ void dlr_sup_mark_bad(struct dlr_sup_versions *versions, struct dlr_version v,
     dlr_sup_strike_version(versions->env.copies, v, true, true);
     dlr_journal_note(dlr_sup_journal(versions->env.io), "marked_bad", "s:o,s:s",
                      "version", dlr_sup_version(&v), "why", why);
-    dlr_sup_say(versions->env.io,
-                "step %llu and later ones are not restored any more: %s",
-                (unsigned long long)v.step, why);
+    dlr_user_line(versions->env.io,
+                  "step %llu and later ones are not restored any more: %s",
+                  (unsigned long long)v.step, why);
     versions->ops->changed(versions->arg, true);
 }
 
@@ -64,7 +64,7 @@ static void tell_torn(struct dlr_sup_versions *versions, struct dlr_version v,
                       unsigned rank, const char *why, bool committed)
 {
     if (versions->torn++ == 0)
-        dlr_sup_say(versions->env.io, "rank %u: %s", rank, why);
+        dlr_user_line(versions->env.io, "rank %u: %s", rank, why);
     dlr_journal_note(dlr_sup_journal(versions->env.io), "torn", "s:o,s:i,s:b,s:i,s:s",
                      "version", dlr_sup_version(&v), "rank", rank, "committed",
                      committed, "count", versions->torn, "why", why);
@@ -76,7 +76,7 @@ static void tell_torn(struct dlr_sup_versions *versions, struct dlr_version v,
 static void forget_torn(struct dlr_sup_versions *versions)
 {
     unsigned n, torn = 0, oldest = 0;
-    const struct dlr_plan_struck *marks = dlr_sup_struck(versions->env.copies, &n);
+    const struct dlr_plan_rejected *marks = dlr_sup_struck(versions->env.copies, &n);
 
     for (unsigned i = n; i-- > 0;) {
         if (!marks[i].lasting || marks[i].later)
@@ -141,7 +141,7 @@ void dlr_sup_on_torn(struct dlr_sup_versions *versions, unsigned node,
 static void put_marks(const struct dlr_sup_versions *versions, json_t *list, bool later)
 {
     unsigned n;
-    const struct dlr_plan_struck *marks = dlr_sup_struck(versions->env.copies, &n);
+    const struct dlr_plan_rejected *marks = dlr_sup_struck(versions->env.copies, &n);
 
     for (unsigned i = n; i-- > 0 && json_array_size(list) < KEPT;) {
         json_t *mark;
@@ -155,7 +155,7 @@ static void put_marks(const struct dlr_sup_versions *versions, json_t *list, boo
     }
 }
 
-json_t *dlr_sup_bad_state(const struct dlr_sup_versions *versions)
+json_t *dlr_bad_versions_save(const struct dlr_sup_versions *versions)
 {
     json_t *list = json_array();
 
@@ -164,7 +164,7 @@ json_t *dlr_sup_bad_state(const struct dlr_sup_versions *versions)
     return list;
 }
 
-void dlr_sup_bad_take(struct dlr_sup_versions *versions, const json_t *state)
+void dlr_bad_versions_load(struct dlr_sup_versions *versions, const json_t *state)
 {
     const json_t *list = json_object_get(state, "bad");
 

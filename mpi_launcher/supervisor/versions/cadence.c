@@ -43,10 +43,10 @@ struct dlr_sup_cadence {
 
     int64_t state_ms; /* what a failure would lose is computed since then; 0: not yet */
     uint64_t state_step;
-    bool overdue_told; /* in this round */
+    bool overdue_reported; /* in this round */
 
-    char uses[256]; /* devices, as told last */
-    bool slow_told; /* that a faster one is not used */
+    char uses[256];     /* devices, as told last */
+    bool slow_reported; /* that a faster one is not used */
 };
 
 static double cost_ms(const struct dlr_sup_cadence *c)
@@ -128,7 +128,7 @@ void dlr_sup_cadence_round(struct dlr_sup_versions *versions)
     c->decided_ms = c->bytes = c->bytes_per_s = (struct dlr_mean){0};
     c->said = (struct said){0};
     c->state_ms = 0;
-    c->overdue_told = false;
+    c->overdue_reported = false;
     memset(c->arrived, 0, versions->members->n * sizeof(*c->arrived));
     apply(versions);
 }
@@ -245,14 +245,14 @@ void dlr_sup_cadence_uses(struct dlr_sup_versions *versions, unsigned node,
         dlr_sup_journal(versions->env.io), "network", "s:s,s:s,s:s,s:I,s:s,s:s", "node",
         versions->members->list[node].node.name, "uses", uses, "transport", transport,
         "mbps", (json_int_t)mbps, "faster", faster, "cpus", cpus);
-    if (faster[0] && !versions->cadence->slow_told)
-        dlr_sup_say(
+    if (faster[0] && !versions->cadence->slow_reported)
+        dlr_user_line(
             versions->env.io,
             "copies of %s go over %s (%llu Mb/s); %s is up and faster, and not used "
             "(--dlrover-set=net)",
             versions->members->list[node].node.name, uses, (unsigned long long)mbps,
             faster);
-    versions->cadence->slow_told = versions->cadence->slow_told || faster[0];
+    versions->cadence->slow_reported = versions->cadence->slow_reported || faster[0];
 }
 
 /* A job that was suspended in a fence has not shown what a save costs: an hour of it
@@ -348,8 +348,8 @@ static void tell_possible(struct dlr_sup_versions *versions,
     if (possible == c->told_possible)
         return;
     if (c->told_possible < 0)
-        dlr_sup_say(versions->env.io, "a save in every step is %spossible: %s",
-                    possible ? "" : "not ", why);
+        dlr_user_line(versions->env.io, "a save in every step is %spossible: %s",
+                      possible ? "" : "not ", why);
     c->told_possible = possible;
     dlr_journal_note(dlr_sup_journal(versions->env.io), "every_step", "s:b,s:s",
                      "possible", possible, "why", why);
@@ -411,10 +411,10 @@ static void tell_overdue(struct dlr_sup_versions *versions,
 {
     char why[300];
 
-    versions->cadence->overdue_told = true;
+    versions->cadence->overdue_reported = true;
     waits_for(versions, w, why, sizeof(why));
-    dlr_sup_say(versions->env.io, "nothing was saved for %lld s and %llu steps: %s",
-                (long long)since_ms / 1000, (unsigned long long)steps, why);
+    dlr_user_line(versions->env.io, "nothing was saved for %lld s and %llu steps: %s",
+                  (long long)since_ms / 1000, (unsigned long long)steps, why);
     dlr_journal_note(dlr_sup_journal(versions->env.io), "overdue", "s:I,s:I,s:I,s:s",
                      "round", (json_int_t)versions->ops->round(versions->arg),
                      "since_ms", (json_int_t)since_ms, "steps", (json_int_t)steps,
@@ -425,7 +425,7 @@ void dlr_sup_versions_watch(struct dlr_sup_versions *versions, uint64_t step,
                             int64_t now_ms)
 {
     struct dlr_sup_cadence *c = versions->cadence;
-    unsigned stride = dlr_commit_stride(versions->commit), due;
+    unsigned every_now = dlr_commit_every_now(versions->commit), due;
     struct dlr_commit_waits w;
     uint64_t steps;
     double since_s;
@@ -438,10 +438,11 @@ void dlr_sup_versions_watch(struct dlr_sup_versions *versions, uint64_t step,
     }
     since_s = (double)(now_ms - c->state_ms) / 1e3;
     steps = step > c->state_step ? step - c->state_step : 0;
-    due = dlr_interval_due(&c->interval, stride, since_s, steps);
-    if (due < stride)
+    due = dlr_interval_due(&c->interval, every_now, since_s, steps);
+    if (due < every_now)
         dlr_commit_every(versions->commit, due);
-    if (!c->overdue_told && dlr_interval_overdue(&c->interval, due, since_s, steps) &&
+    if (!c->overdue_reported &&
+        dlr_interval_overdue(&c->interval, due, since_s, steps) &&
         dlr_commit_waits(versions->commit, &w))
         tell_overdue(versions, &w, now_ms - c->state_ms, steps);
 }

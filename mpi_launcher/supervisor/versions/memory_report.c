@@ -53,7 +53,8 @@ void dlr_sup_on_no_slots(struct dlr_sup_versions *versions, unsigned node,
 
 void dlr_sup_memory_round(struct dlr_sup_versions *versions)
 {
-    versions->fullest.taken = versions->fullest.least = versions->fullest.limit = 0;
+    versions->least_free_node.taken = versions->least_free_node.least =
+        versions->least_free_node.limit = 0;
 }
 
 void dlr_sup_memory_ready(struct dlr_sup_versions *versions, unsigned node,
@@ -65,34 +66,34 @@ void dlr_sup_memory_ready(struct dlr_sup_versions *versions, unsigned node,
         dlr_msg_uint(msg, "limit", ANY, &limit) < 0 || limit == 0)
         return;
     dlr_msg_uint(msg, "least", ANY, &least);
-    if (versions->fullest.limit > 0 &&
-        (double)taken / (double)limit <
-            (double)versions->fullest.taken / (double)versions->fullest.limit)
+    if (versions->least_free_node.limit > 0 &&
+        (double)taken / (double)limit < (double)versions->least_free_node.taken /
+                                            (double)versions->least_free_node.limit)
         return;
-    versions->fullest.node = node;
-    versions->fullest.taken = taken;
-    versions->fullest.least = least;
-    versions->fullest.limit = limit;
+    versions->least_free_node.node = node;
+    versions->least_free_node.taken = taken;
+    versions->least_free_node.least = least;
+    versions->least_free_node.limit = limit;
 }
 
 void dlr_sup_memory_tell(struct dlr_sup_versions *versions, json_t *row)
 {
-    double taken = (double)versions->fullest.taken / MB,
-           limit = (double)versions->fullest.limit / MB;
-    double least = (double)versions->fullest.least / MB;
+    double taken = (double)versions->least_free_node.taken / MB,
+           limit = (double)versions->least_free_node.limit / MB;
+    double least = (double)versions->least_free_node.least / MB;
     const char *name;
 
-    if (versions->fullest.limit == 0)
+    if (versions->least_free_node.limit == 0)
         return;
-    name = versions->members->list[versions->fullest.node].node.name;
+    name = versions->members->list[versions->least_free_node.node].node.name;
     json_object_set_new(row, "node", json_string(name));
     json_object_set_new(row, "taken_mb", json_real(taken));
     json_object_set_new(row, "least_mb", json_real(least));
     json_object_set_new(row, "limit_mb", json_real(limit));
-    if (versions->fullest.told)
+    if (versions->least_free_node.told)
         return;
-    versions->fullest.told = true;
-    dlr_sup_say(
+    versions->least_free_node.told = true;
+    dlr_user_line(
         versions->env.io,
         "snapshots take %.1f MB on %s, the fullest node (%.1f MB without a slot for an "
         "older version and for the disk); --dlrover-set=ckpt-mem allows %.1f MB there",

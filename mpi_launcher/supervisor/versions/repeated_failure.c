@@ -16,7 +16,7 @@ static const char *without_rank(const char *why)
     return sscanf(why, "rank %*u %n", &n) == 0 && n > 0 ? why + n : why;
 }
 
-void dlr_sup_repeat_look(struct dlr_sup_versions *versions)
+void dlr_sup_repeated_failure_look(struct dlr_sup_versions *versions)
 {
     const char *why = dlr_policy_failure(versions->policy);
     uint32_t round = dlr_policy_round(versions->policy);
@@ -27,21 +27,21 @@ void dlr_sup_repeat_look(struct dlr_sup_versions *versions)
         return;
     versions->repeat_looked = round;
     why = without_rank(why);
-    if (dlr_repeat_failed(&versions->repeat, from, why) == DLR_REPEAT_ON)
+    if (dlr_repeated_failure_add(&versions->repeat, from, why) == DLR_REPEATED_ON)
         return;
     dlr_sup_strike_version(versions->env.copies, (struct dlr_version){round, from.step},
                            false, true);
     dlr_journal_note(dlr_sup_journal(versions->env.io), "gone_back", "s:o,s:s",
                      "version", dlr_sup_version(&from), "why", why);
-    dlr_sup_say(versions->env.io,
-                "%s again after a restore of step %llu: an older version is next", why,
-                (unsigned long long)from.step);
+    dlr_user_line(versions->env.io,
+                  "%s again after a restore of step %llu: an older version is next",
+                  why, (unsigned long long)from.step);
 }
 
-bool dlr_sup_repeat_stops(const struct dlr_sup_versions *versions,
-                          const struct dlr_plan *plan, char *buf, size_t size)
+bool dlr_sup_repeated_failure_stops(const struct dlr_sup_versions *versions,
+                                    const struct dlr_plan *plan, char *buf, size_t size)
 {
-    return !plan->restore && dlr_repeat_is_over(&versions->repeat, buf, size);
+    return !plan->restore && dlr_repeated_failure_is_over(&versions->repeat, buf, size);
 }
 
 /* The kernel of a bad node may live: the program fails there first, again and again,

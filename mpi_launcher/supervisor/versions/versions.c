@@ -48,7 +48,7 @@ static void begin(struct dlr_sup_versions *versions, uint32_t round)
 
 void dlr_sup_versions_round(struct dlr_sup_versions *versions, uint32_t round)
 {
-    versions->saving_told = false;
+    versions->saving_reported = false;
     dlr_sup_memory_round(versions);
     begin(versions, round);
     dlr_sup_cadence_round(versions);
@@ -57,7 +57,7 @@ void dlr_sup_versions_round(struct dlr_sup_versions *versions, uint32_t round)
 
 void dlr_sup_versions_turn(struct dlr_sup_versions *versions, uint32_t round, bool same)
 {
-    versions->saving_told = false;
+    versions->saving_reported = false;
     if (!same)
         versions->has_vetted = false; /* its slots are not where the ranks are */
     dlr_sup_memory_round(versions);
@@ -88,7 +88,7 @@ static const struct {
     const char *type;
     void (*take)(struct dlr_sup_versions *versions, unsigned node, const json_t *msg);
 } handlers[] = {
-    {"no_slots", dlr_sup_on_no_slots}, {"unvetted", dlr_sup_on_unvetted},
+    {"no_slots", dlr_sup_on_no_slots}, {"no_vetted_slot", dlr_sup_on_no_vetted_slot},
     {"bad", dlr_sup_on_bad},           {"torn", dlr_sup_on_torn},
     {"uses", dlr_sup_cadence_uses},
 };
@@ -107,12 +107,12 @@ void dlr_sup_versions_hear(struct dlr_sup_versions *versions, unsigned node,
 
 bool dlr_sup_saving(const struct dlr_sup_versions *versions)
 {
-    return versions->saving_told;
+    return versions->saving_reported;
 }
 
 void dlr_sup_saving_take(struct dlr_sup_versions *versions, bool told)
 {
-    versions->saving_told = told;
+    versions->saving_reported = told;
 }
 
 void dlr_sup_versions_state(const struct dlr_sup_versions *versions, json_t *state)
@@ -121,14 +121,14 @@ void dlr_sup_versions_state(const struct dlr_sup_versions *versions, json_t *sta
     bool has = dlr_sup_newest(versions, &v);
 
     json_object_set_new(state, "committed", dlr_sup_version(has ? &v : NULL));
-    json_object_set_new(state, "bad", dlr_sup_bad_state(versions));
+    json_object_set_new(state, "bad", dlr_bad_versions_save(versions));
     has = dlr_sup_vetted(versions, &v);
     json_object_set_new(state, "vetted", dlr_sup_version(has ? &v : NULL));
 }
 
 void dlr_sup_versions_take(struct dlr_sup_versions *versions, const json_t *state)
 {
-    dlr_sup_bad_take(versions, state);
+    dlr_bad_versions_load(versions, state);
     dlr_sup_vetted_take(versions, state);
     dlr_sup_cadence_take(versions, state);
 }

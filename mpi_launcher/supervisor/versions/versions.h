@@ -28,7 +28,7 @@ struct dlr_sup_versions_env {
     struct dlr_sup_nodes *nodes;
     struct dlr_sup_planning *planning;
     struct dlr_sup_copies *copies;
-    const struct dlr_jobconf *conf;
+    const struct dlr_job_config *conf;
     const struct dlr_plan *plan;  /* in force */
     const uint32_t *resume_round; /* where a former supervisor or incarnation stopped */
     const bool *took_over;        /* a supervisor of this incarnation died before us */
@@ -104,7 +104,7 @@ void dlr_sup_versions_missed(struct dlr_sup_versions *versions, unsigned rank,
 /* "ready": what its slots take of the node's memory. */
 void dlr_sup_memory_ready(struct dlr_sup_versions *versions, unsigned node,
                           const json_t *msg);
-/* "no_slots", "unvetted", "bad", "torn" or "uses". */
+/* "no_slots", "no_vetted_slot", "bad", "torn" or "uses". */
 void dlr_sup_versions_hear(struct dlr_sup_versions *versions, unsigned node,
                            const json_t *msg);
 
@@ -135,10 +135,11 @@ void dlr_sup_vetted_write(struct dlr_sup_versions *versions, struct dlr_version 
 /* A round that had begun has ended: is it the same failure again? Then older ones are
  * next.
  */
-void dlr_sup_repeat_look(struct dlr_sup_versions *versions);
+void dlr_sup_repeated_failure_look(struct dlr_sup_versions *versions);
 /* The plan would begin from nothing because of it: the run is to be ended, for that. */
-bool dlr_sup_repeat_stops(const struct dlr_sup_versions *versions,
-                          const struct dlr_plan *plan, char *buf, size_t size);
+bool dlr_sup_repeated_failure_stops(const struct dlr_sup_versions *versions,
+                                    const struct dlr_plan *plan, char *buf,
+                                    size_t size);
 /* The program failed there first. */
 void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node);
 

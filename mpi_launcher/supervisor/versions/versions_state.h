@@ -26,16 +26,16 @@ struct dlr_sup_versions {
     const struct dlr_policy *policy;
 
     struct dlr_commit *commit;
-    bool saving_told;  /* of the round */
-    int64_t commit_ms; /* newest commit */
+    bool saving_reported; /* of the round */
+    int64_t commit_ms;    /* newest commit */
     unsigned commits, aborts;
     struct dlr_version aborted[DLR_SUP_ABORTED]; /* the last of these, in turn */
     unsigned torn; /* versions that audits of the program have found so */
 
-    bool has_vetted, unvetted_told;
+    bool has_vetted, no_vetted_slot_reported;
     struct dlr_version vetted; /* vetted_version.c: beside the newest in memory */
 
-    struct dlr_repeat repeat;
+    struct dlr_repeated_failure repeat;
     uint32_t repeat_looked;        /* the last round that was judged */
     unsigned blamed, blamed_times; /* node that failed first, rounds in a row */
 
@@ -43,7 +43,7 @@ struct dlr_sup_versions {
         unsigned node;
         uint64_t taken, least, limit; /* limit 0: none was told */
         bool told;
-    } fullest;
+    } least_free_node;
     uint64_t no_slots; /* ranks for which a node had no room */
 
     struct dlr_sup_cadence *cadence; /* NULL: nothing is learned */
@@ -59,12 +59,12 @@ void dlr_sup_on_bad(struct dlr_sup_versions *versions, unsigned node,
 /* A program's audit found this one to be of two moments, perhaps after its commit. */
 void dlr_sup_on_torn(struct dlr_sup_versions *versions, unsigned node,
                      const json_t *msg);
-json_t *dlr_sup_bad_state(const struct dlr_sup_versions *versions);
-void dlr_sup_bad_take(struct dlr_sup_versions *versions, const json_t *state);
+json_t *dlr_bad_versions_save(const struct dlr_sup_versions *versions);
+void dlr_bad_versions_load(struct dlr_sup_versions *versions, const json_t *state);
 
 /* vetted_version.c */
-void dlr_sup_on_unvetted(struct dlr_sup_versions *versions, unsigned node,
-                         const json_t *msg);
+void dlr_sup_on_no_vetted_slot(struct dlr_sup_versions *versions, unsigned node,
+                               const json_t *msg);
 void dlr_sup_vetted_commit(struct dlr_sup_versions *versions, struct dlr_version v);
 void dlr_sup_vetted_round(struct dlr_sup_versions *versions);
 /* Says in a "commit" which one it is. */

@@ -36,7 +36,7 @@ int dlr_sup_vetted_check(struct dlr_sup_versions *versions, struct dlr_err *err)
             "--dlrover-set=vetted-every=0",
             versions->env.conf->vetted_every);
     if (!*versions->env.took_over)
-        dlr_sup_say(
+        dlr_user_line(
             versions->env.io,
             "no older version is kept in memory (--dlrover-set=vetted-every=auto): "
             "parity is of the newest versions only; --dlrover-persist "
@@ -48,21 +48,22 @@ int dlr_sup_vetted_check(struct dlr_sup_versions *versions, struct dlr_err *err)
 /* A node has no room for it: one line for the run, the journal has the first of each
  * supervisor.
  */
-void dlr_sup_on_unvetted(struct dlr_sup_versions *versions, unsigned node,
-                         const json_t *msg)
+void dlr_sup_on_no_vetted_slot(struct dlr_sup_versions *versions, unsigned node,
+                               const json_t *msg)
 {
     const char *where = versions->members->list[node].node.name, *why = "";
     uint64_t round;
 
-    if (versions->unvetted_told || dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+    if (versions->no_vetted_slot_reported ||
+        dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
         round != dlr_policy_round(versions->policy))
         return;
-    versions->unvetted_told = true;
+    versions->no_vetted_slot_reported = true;
     dlr_msg_str(msg, "why", &why);
-    dlr_journal_note(dlr_sup_journal(versions->env.io), "unvetted", "s:s,s:s", "node",
-                     where, "why", why);
+    dlr_journal_note(dlr_sup_journal(versions->env.io), "no_vetted_slot", "s:s,s:s",
+                     "node", where, "why", why);
     if (!*versions->env.took_over)
-        dlr_sup_say(
+        dlr_user_line(
             versions->env.io,
             "no older version is kept in memory (--dlrover-set=vetted-every=auto): "
             "%s: %s; --dlrover-set=vetted-every=%u demands it, 0 ends this line",
@@ -118,7 +119,7 @@ void dlr_sup_vetted_say(const struct dlr_sup_versions *versions, json_t *msg)
 {
     if (!every(versions) || !versions->has_vetted)
         return;
-    json_object_set_new(msg, "kept",
+    json_object_set_new(msg, "vetted",
                         json_pack("{s:I,s:I}", "vround",
                                   (json_int_t)versions->vetted.round, "step",
                                   (json_int_t)versions->vetted.step));

@@ -140,7 +140,7 @@ def garbage(host, port):
     huge = struct.pack(">BQ", 2, 1 << 62)  # the head of an endless ZMTP frame
     null = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
     for bytes_ in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(65536), b"\xff" * (1 << 20), bytes(1 << 20),
-                   GREETING + huge + bytes(1 << 20), null + huge, b'{"v":1,"t":"bye"}', b"DLRB" + bytes(44)):
+                   GREETING + huge + bytes(1 << 20), null + huge, b'{"v":2,"t":"shutdown"}', b"DLRB" + bytes(44)):
         try:
             with socket.create_connection((host, port), 2) as s:
                 s.settimeout(0.2)
@@ -206,16 +206,16 @@ def credential(says):
 
 def as_agent(zmq, host, port):
     other = b"rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"  # the key of an example in RFC 27
-    if zmq.ask(host, port, other, [b'{"v":1,"t":"bye"}']):
+    if zmq.ask(host, port, other, [b'{"v":2,"t":"shutdown"}']):
         print(f"port {port} answers who has not its key")
     if not payload:
         return
     run = {**payload, "key": zmq.pub.decode()}
-    hello = {"v": 1, "t": "hello", "node": "n2", "boot": "b", "pid": 1, "topo": "n2", "addr": f"{host}:1",
+    hello = {"v": 2, "t": "hello", "node": "n2", "boot": "b", "pid": 1, "topo": "n2", "addr": f"{host}:1",
              "key": zmq.pub.decode(), "data": "", "cpus": 1, "shm_free": 1}
     messages = [json.dumps({**hello, "cred": c}).encode() for c in (credential(run), seen or "", "MUNGE:AAA=:")]
-    messages += [b'{"v":1,"t":"bye"}', b'{"v":1,"t":"exit","round":0,"rank":0,"status":9,"at_ms":1}',
-                 b'{"v":1,"t":"kill","round":0}', b'{"v":1,"t":"persist","gen":1,"id":1,"rank":0}',
+    messages += [b'{"v":2,"t":"shutdown"}', b'{"v":2,"t":"exit","round":0,"rank":0,"status":9,"at_ms":1}',
+                 b'{"v":2,"t":"kill","round":0}', b'{"v":2,"t":"persist","gen":1,"id":1,"rank":0}',
                  b"[" * (1 << 20), b"x" * (8 << 20)]
     for answer in zmq.ask(host, port, payload["key"].encode(), messages):
         if json.loads(answer).get("t") != "who":

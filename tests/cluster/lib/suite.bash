@@ -14,7 +14,7 @@ WAIT=${DLROVER_TEST_WAIT:-90} # seconds: the limit of every wait below
 # a machine that stands still for some seconds to lose nobody. Not where the batch host is lost, whose
 # supervisor may live longer than its cable.
 # shellcheck disable=SC2034 # read by those that load this
-SHORT_SILENCE=--dlrover-set=mass-silence=4s
+SHORT_SILENCE=--dlrover-set=partition-grace=4s
 
 # For rounds that go on under a next supervisor: a lease of 5 s, where one of 1 s ends before it on a loaded machine,
 # and the round with it. The lease is not what is tested there.

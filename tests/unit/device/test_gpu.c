@@ -25,8 +25,8 @@ static void run(const char *libs, char *out, size_t size, int *ret_status)
     size_t n;
     FILE *p;
 
-    assert_int_equal(dlr_self_sibling("../gpu", gpu, sizeof(gpu)), 0);
-    assert_int_equal(dlr_self_sibling(libs, dir, sizeof(dir)), 0);
+    assert_int_equal(dlr_install_path_sibling("../gpu", gpu, sizeof(gpu)), 0);
+    assert_int_equal(dlr_install_path_sibling(libs, dir, sizeof(dir)), 0);
     assert_true(dlr_format(command, sizeof(command),
                            "CUDA_VISIBLE_DEVICES= LD_LIBRARY_PATH='%s' '%s' --mib 24 "
                            "check 2>&1",

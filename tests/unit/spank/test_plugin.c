@@ -60,11 +60,12 @@ what_people_need_and_one_for_the_rest_are_options_in_every_context(void **state)
             "nodes of the allocation kept warm to replace lost ones (default 0)");
         for (unsigned row = 0; row < fake.noptions; row++)
             assert_int_equal(fake.options[row].val, row);
-        assert_int_equal(fake.noptions, DLR_JOBCONF_OPTIONS + 1);
-        assert_string_equal(fake.options[DLR_JOBCONF_OPTIONS - 1].name,
+        assert_int_equal(fake.noptions, DLR_JOB_CONFIG_OPTIONS + 1);
+        assert_string_equal(fake.options[DLR_JOB_CONFIG_OPTIONS - 1].name,
                             "dlrover-state-dir");
-        assert_string_equal(fake.options[DLR_JOBCONF_OPTIONS].name, "dlrover-set");
-        assert_string_equal(fake.options[DLR_JOBCONF_OPTIONS].arginfo, "KEY=VALUE,...");
+        assert_string_equal(fake.options[DLR_JOB_CONFIG_OPTIONS].name, "dlrover-set");
+        assert_string_equal(fake.options[DLR_JOB_CONFIG_OPTIONS].arginfo,
+                            "KEY=VALUE,...");
         assert_string_equal(fake.log, "");
     }
 }
@@ -81,9 +82,9 @@ static void sample_and_manual_name_every_option_with_its_default(void **state)
         dlr_file_load(AT_FDCWD, "man/spank_dlrover.8.scd", 1 << 16, &manual, &size,
                       NULL) < 0)
         skip(); /* not started in the root of the sources */
-    for (const struct dlr_opt *opt = dlr_jobconf_opts; opt->name; opt++) {
+    for (const struct dlr_opt *opt = dlr_job_config_opts; opt->name; opt++) {
         char line[512];
-        size_t row = (size_t)(opt - dlr_jobconf_opts);
+        size_t row = (size_t)(opt - dlr_job_config_opts);
 
         dlr_format(line, sizeof(line), "\n#   %s=%s", opt->name, opt->value);
         sprintf(line + strlen(line), "%*s %s\n", (int)(31 - strlen(line)), "",
@@ -95,7 +96,7 @@ static void sample_and_manual_name_every_option_with_its_default(void **state)
             dlr_format(line, sizeof(line), "\n*--dlrover*=");
         else
             dlr_format(line, sizeof(line),
-                       "\n*%s%s*=", row < DLR_JOBCONF_OPTIONS ? "--dlrover-" : "",
+                       "\n*%s%s*=", row < DLR_JOB_CONFIG_OPTIONS ? "--dlrover-" : "",
                        opt->name);
         assert_non_null(strstr(manual, line));
     }
@@ -360,11 +361,11 @@ static void hostile_option_text_becomes_one_plain_line(void **state)
 
     memset(endless, 'x', sizeof(endless) - 1);
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-        for (unsigned row = 0; row <= DLR_JOBCONF_OPTIONS; row++) {
-            enum dlr_opt_type type = dlr_jobconf_opts[row].type;
+        for (unsigned row = 0; row <= DLR_JOB_CONFIG_OPTIONS; row++) {
+            enum dlr_opt_type type = dlr_job_config_opts[row].type;
 
             init(S_CTX_LOCAL, 0, NULL);
-            if (row < DLR_JOBCONF_OPTIONS && type == DLR_OPT_WORD &&
+            if (row < DLR_JOB_CONFIG_OPTIONS && type == DLR_OPT_WORD &&
                 texts[i] == texts[0])
                 continue; /* an honest word */
             assert_int_equal(fake.options[row].cb(row, texts[i], 0), -1);

@@ -30,7 +30,7 @@ bool dlr_device_writes(const void *addr)
     return addr == small[WRITTEN] || (registered && addr == small[SMALL_ONE]);
 }
 
-int dlr_audit_device_sum(const struct dlr_device_ops *ops, struct dlr_device *dev,
+int dlr_audit_device_crc(const struct dlr_device_ops *ops, struct dlr_device *dev,
                          const void *addr, const struct dlr_strides *view,
                          uint64_t bytes, uint64_t *ret)
 {

@@ -14,7 +14,7 @@
 
 #include "common/base/str.h"
 #include "tests/support/played_agent.h"
-#include "tests/unit/ckpt/standalone/alone_dir.h"
+#include "tests/unit/ckpt/standalone/standalone_dir.h"
 
 #define LONG_NAME                                                                      \
     "0123456789012345678901234567890123456789012345678901234567890123"                 \
@@ -74,7 +74,7 @@ static void a_forked_child_leaves_the_agent_to_its_parent(void **state)
     played_expect(f, DLR_LOCAL_SEALED);
     assert_int_equal(f->agent.msg.step, step);
     dlr_ckpt_close(f->ck);
-    played_expect(f, DLR_LOCAL_BYE);
+    played_expect(f, DLR_LOCAL_CLOSE);
 }
 
 /* --- alone ------------------------------------------------------------------------------------ */
@@ -247,7 +247,8 @@ static void who_waits_for_a_copy_waits_as_long_as_a_fence_may(void **state)
 
 int main(void)
 {
-#define ALONE(f) cmocka_unit_test_setup_teardown(f, alone_setup, alone_teardown)
+#define ALONE(f)                                                                       \
+    cmocka_unit_test_setup_teardown(f, standalone_setup, standalone_teardown)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_forked_child_leaves_the_agent_to_its_parent,
                                         played_setup, played_teardown),

@@ -60,7 +60,7 @@ static void a_step_without_an_order_saves_nothing(void **state)
     }
     assert_true(atomic_load(&f->agent.page->progress_ns) > 0);
     dlr_ckpt_close(f->ck);
-    played_expect(f, DLR_LOCAL_BYE);
+    played_expect(f, DLR_LOCAL_CLOSE);
 }
 
 static void an_ordered_step_is_sealed_and_told(void **state)
@@ -388,7 +388,7 @@ static void a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved(void *
     played_expect(f, DLR_LOCAL_SEALED);
     assert_true(is_whole(a->slots[0], step + 1, old.data_bytes));
     dlr_ckpt_close(f->ck);
-    played_expect(f, DLR_LOCAL_BYE);
+    played_expect(f, DLR_LOCAL_CLOSE);
 }
 
 /* Each order is answered at once: the supervisor would wait for the save until its limit. */

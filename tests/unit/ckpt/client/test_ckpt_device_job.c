@@ -218,13 +218,13 @@ static void assert_same_data(const struct dlr_slot *a, const struct dlr_slot *b)
     struct dlr_slot_info info;
 
     assert_int_equal(dlr_slot_info(a, &info), 0);
-    for (uint32_t i = 0; i < info.nchunks; i++) {
+    for (uint32_t i = 0; i < info.nblocks; i++) {
         void *data[2];
         size_t bytes[2];
         uint32_t crc[2];
 
-        dlr_slot_chunk(a, i, &data[0], &bytes[0], &crc[0]);
-        dlr_slot_chunk(b, i, &data[1], &bytes[1], &crc[1]);
+        dlr_slot_block(a, i, &data[0], &bytes[0], &crc[0]);
+        dlr_slot_block(b, i, &data[1], &bytes[1], &crc[1]);
         assert_int_equal(bytes[0], bytes[1]);
         assert_int_equal(crc[0], crc[1]);
         assert_memory_equal(data[0], data[1], bytes[0]);

@@ -13,7 +13,7 @@
 
 #include "ckpt/ckpt.h"
 #include "common/base/str.h"
-#include "tests/unit/ckpt/standalone/alone_dir.h"
+#include "tests/unit/ckpt/standalone/standalone_dir.h"
 
 #define N 1000
 
@@ -153,7 +153,7 @@ static void views_that_cannot_be_are_refused_and_audited_when_they_change(void *
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, alone_setup, alone_teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, standalone_setup, standalone_teardown)
     const struct CMUnitTest tests[] = {
         T(tied_weights_are_stored_once_and_found_by_either_name),
         T(a_view_is_saved_and_only_its_items_are_put_back),

@@ -56,7 +56,7 @@ static void a_copy_is_whole_summed_and_stays_in_its_bounds(void **state)
             size_t b = (a * 29 + k) % 64, n = sizes[k];
 
             memset(dst, GUARD, sizeof(dst));
-            assert_int_equal(dlr_copy_sum(dst + 64 + a, src + b, n, 0x1234),
+            assert_int_equal(dlr_copy_crc(dst + 64 + a, src + b, n, 0x1234),
                              dlr_crc32c(0x1234, src + b, n));
             assert_memory_equal(dst + 64 + a, src + b, n);
             for (size_t i = 0; i < 64 + a; i++)
@@ -80,13 +80,13 @@ static void a_sum_is_of_what_was_written_though_the_source_changes(void **state)
             fill(src, sizeof(src), 9);
             writer = src;
             written = sizeof(src);
-            sum = dlr_copy_sum(dst + a, src + 3, n, 0x77);
+            sum = dlr_copy_crc(dst + a, src + 3, n, 0x77);
             written = 0;
             assert_int_equal(sum, dlr_crc32c(0x77, dst + a, n));
         }
 }
 
-/* Regions of sizes that leave gaps, over more than one chunk, by one and by three threads. */
+/* Regions of sizes that leave gaps, over more than one block, by one and by three threads. */
 static void a_snapshot_holds_its_regions_with_zeros_between(void **state)
 {
     static const uint64_t sizes[] = {1, 1500000, 63, 0, 4097, 700001, 65, 1u << 20};

@@ -274,7 +274,7 @@ static void put_cells(struct key *key, const struct cell *cells, unsigned reads)
         code[k] = (cells[k].state == FREE || cells[k].state == GONE
                        ? 0
                        : cells[k].step << 4 | cells[k].state << 2 |
-                             (unsigned)cells[k].doomed << 1) |
+                             (unsigned)cells[k].rejected << 1) |
                   (reads == k + 1);
     put(key, code[code[0] > code[1]]);
     put(key, code[code[0] <= code[1]]);

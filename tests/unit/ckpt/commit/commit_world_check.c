@@ -5,7 +5,7 @@
 bool world_holds(const struct cell *cells, unsigned step)
 {
     for (unsigned k = 0; k < 2; k++)
-        if (cells[k].step == step && !cells[k].doomed &&
+        if (cells[k].step == step && !cells[k].rejected &&
             (cells[k].state == WHOLE || cells[k].state == SAFE))
             return true;
     return false;

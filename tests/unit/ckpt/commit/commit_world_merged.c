@@ -50,7 +50,7 @@ static void *visit_arg;
 static void sweep(struct cell *cells)
 {
     for (unsigned k = 0; k < 2; k++)
-        if (cells[k].state == GONE || cells[k].doomed)
+        if (cells[k].state == GONE || cells[k].rejected)
             cells[k] = (struct cell){.state = FREE};
 }
 

@@ -52,7 +52,7 @@ static void copy_ends(const struct world *w, unsigned r, unsigned k)
     if (world_copy_is_whole(world_fork(w, &n), r, k))
         visit(&n, 1);
     world_copy_fails(world_fork(w, &n), r, k);
-    if (r == w->dead || w->node[r].copy[k].doomed)
+    if (r == w->dead || w->node[r].copy[k].rejected)
         visit(&n, 1);
     else
         go_wrong(&n);

@@ -66,7 +66,7 @@ void world_hear_torn(struct world *w, unsigned r, unsigned s)
 {
     w->torn |= bit(s);
     if (world_conf.broken != WORLD_TORN_COUNTS)
-        w->struck |= bit(s);
+        w->rejected |= bit(s);
     if (w->newest < s)
         world_hear_missed(w, r, s, "memory changed");
 }
@@ -77,7 +77,7 @@ struct input {
     struct dlr_plan_report report[WORLD_RANKS];
     struct dlr_plan_copy copy[WORLD_RANKS][4];
     struct dlr_plan_file file[WORLD_RANKS];
-    struct dlr_plan_struck struck[1];
+    struct dlr_plan_rejected rejected[1];
     unsigned tasks[WORLD_RANKS];
 };
 
@@ -131,10 +131,10 @@ static unsigned add_struck(const struct world *w, struct input *in)
     unsigned n = 0;
 
     for (unsigned s = 1; s <= world_all(); s++)
-        if (w->struck & bit(s)) {
-            in->struck[n] =
-                (struct dlr_plan_struck){.rank = -1, .version = world_version(s)};
-            in->struck[n++].where[0] = '*';
+        if (w->rejected & bit(s)) {
+            in->rejected[n] =
+                (struct dlr_plan_rejected){.rank = -1, .version = world_version(s)};
+            in->rejected[n++].where[0] = '*';
         }
     return world_conf.broken == WORLD_STRUCK_LOADED ? 0 : n;
 }
@@ -145,7 +145,7 @@ static void make_plan(const struct world *w, unsigned lost, struct dlr_plan *pla
     struct dlr_plan_want want = {.nplaces = world_conf.ranks,
                                  .tasks = in.tasks,
                                  .files = in.file,
-                                 .struck = in.struck,
+                                 .rejected = in.rejected,
                                  .has_committed = w->newest > 0,
                                  .committed = world_version(w->newest)};
     unsigned n = add_reports(w, lost, &in);
@@ -154,7 +154,7 @@ static void make_plan(const struct world *w, unsigned lost, struct dlr_plan *pla
     for (unsigned r = 0; r < world_conf.ranks; r++)
         in.tasks[r] = 1;
     want.nfiles = add_files(w, &in);
-    want.nstruck = add_struck(w, &in);
+    want.nrejected = add_struck(w, &in);
     if (dlr_plan_restorable(in.report, n, &want, plan, &err) < 0)
         abort();
 }
@@ -212,9 +212,9 @@ static void stop_all(struct world *w, unsigned lost)
         for (unsigned k = 0; k < 2; k++) {
             struct cell *own = &w->node[r].own[k], *copy = &w->node[r].copy[k];
 
-            if (own->state == WRITING || own->doomed || (lost & bit(r)))
+            if (own->state == WRITING || own->rejected || (lost & bit(r)))
                 *own = (struct cell){.state = FREE};
-            if (copy->state == WRITING || copy->doomed ||
+            if (copy->state == WRITING || copy->rejected ||
                 (lost & bit(world_next_to(r))))
                 *copy = (struct cell){.state = FREE};
         }
@@ -228,7 +228,7 @@ static void drop_newer(struct cell *cells, unsigned chosen)
 }
 
 /* It comes to its rank from where the plan has found it. */
-static void bring(struct cell *cells, unsigned chosen)
+static void fetch(struct cell *cells, unsigned chosen)
 {
     struct cell *to = cells[0].step < cells[1].step ? &cells[0] : &cells[1];
 
@@ -259,7 +259,7 @@ static void begin_round(struct world *w, unsigned chosen)
 
         drop_newer(x->own, chosen);
         drop_newer(x->copy, chosen);
-        bring(x->own, chosen);
+        fetch(x->own, chosen);
         x->orders = x->ended = x->sealed = x->copied = x->missed = 0;
         x->heard = x->reads = 0;
         x->known = (unsigned char)chosen;

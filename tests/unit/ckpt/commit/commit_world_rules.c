@@ -60,7 +60,7 @@ void world_seal(struct world *w, unsigned r, bool good)
     struct cell *c = world_cell(x->own, WRITING, 0);
     unsigned step = c->step;
 
-    if (good && !c->doomed) {
+    if (good && !c->rejected) {
         c->state = WHOLE;
         x->sealed |= bit(step);
         return;
@@ -116,7 +116,7 @@ bool world_copy_is_whole(struct world *w, unsigned r, unsigned k)
     struct node *x = &w->node[r];
     struct cell *c = &x->copy[k], *other = &x->copy[!k];
 
-    if (r == w->dead || !world_holds(x->own, c->step) || c->doomed)
+    if (r == w->dead || !world_holds(x->own, c->step) || c->rejected)
         return false;
     c->state = WHOLE;
     x->copied |= bit(c->step);
@@ -183,7 +183,7 @@ void world_decision_arrives(struct world *w, unsigned r, unsigned s, bool commit
         if (x->reads == i + 1 && world_conf.broken != WORLD_READ_FREED && c->step != s)
             continue; /* it is settled when it has been written */
         if (c->state == WRITING)
-            c->doomed |= ends(c, s, commit);
+            c->rejected |= ends(c, s, commit);
         else if (ends(c, s, commit))
             let_go(w, c, commit ? FREE : GONE);
         else if (c->step == s && commit)

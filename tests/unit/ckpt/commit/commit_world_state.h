@@ -12,7 +12,7 @@ enum { NOTHING, SAVE_AT, COMMIT, ABORTED, PERSIST }; /* the supervisor's words *
 
 struct cell {
     unsigned char step, state;
-    unsigned char doomed; /* decided against while it was being written */
+    unsigned char rejected; /* decided against while it was being written */
 };
 
 struct word {
@@ -42,7 +42,7 @@ struct world {
     uint16_t open;
     uint16_t
         torn; /* a bit for each step whose bytes are not of one moment, as was told */
-    uint16_t struck; /* and is known to whoever chooses what is restored */
+    uint16_t rejected; /* and is known to whoever chooses what is restored */
     unsigned char last, newest;
     unsigned char faults, dead, deaths;
     unsigned char round, kills;

@@ -184,7 +184,7 @@ static void the_first_ones_tell_how_far_apart_they_must_be(void **state)
 {
     static const struct {
         int64_t took_ms;
-        unsigned stride;
+        unsigned every_now;
     } rows[] = {{20, 1}, {150, 2}, {950, 10}, {4000, 41}};
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -196,7 +196,7 @@ static void the_first_ones_tell_how_far_apart_they_must_be(void **state)
         play(&r, 200, rows[i].took_ms);
         assert_int_equal(r.seen.aborts, 0);
         assert_true(r.seen.commits >= 2);
-        assert_int_equal(dlr_commit_stride(r.c), rows[i].stride);
+        assert_int_equal(dlr_commit_every_now(r.c), rows[i].every_now);
         dlr_commit_free(r.c);
     }
 }
@@ -210,9 +210,9 @@ static void a_slow_first_one_is_forgotten(void **state)
     rig_up_conf(&r, 1, &conf);
     all_ready(&r, false);
     play(&r, 60, 4000);
-    assert_int_equal(dlr_commit_stride(r.c), 41);
+    assert_int_equal(dlr_commit_every_now(r.c), 41);
     play(&r, 200, 20);
-    assert_int_equal(dlr_commit_stride(r.c), 1);
+    assert_int_equal(dlr_commit_every_now(r.c), 1);
     dlr_commit_free(r.c);
 }
 
@@ -225,13 +225,13 @@ static void a_wide_stride_is_left_in_large_paces(void **state)
     dlr_schedule_see(&s, 1, 0);
     dlr_schedule_see(&s, 11, 1000);
     dlr_schedule_committed(&s, 10000);
-    assert_int_equal(dlr_schedule_stride(&s), 101);
+    assert_int_equal(dlr_schedule_every(&s), 101);
     for (unsigned i = 0; i < 24; i++)
         dlr_schedule_committed(&s, 50);
-    assert_in_range(dlr_schedule_stride(&s), 2, 60);
+    assert_in_range(dlr_schedule_every(&s), 2, 60);
     for (unsigned i = 0; i < 200; i++)
         dlr_schedule_committed(&s, 50);
-    assert_int_equal(dlr_schedule_stride(&s), 1);
+    assert_int_equal(dlr_schedule_every(&s), 1);
 }
 
 static void a_rank_that_was_busy_once_changes_nothing(void **state)
@@ -242,13 +242,13 @@ static void a_rank_that_was_busy_once_changes_nothing(void **state)
     all_ready(&r, false);
     play(&r, 100, 20);
     dlr_commit_missed(r.c, 0, (struct dlr_version){7, 101}, "busy: x", 10000);
-    assert_int_equal(dlr_commit_stride(r.c), 1);
+    assert_int_equal(dlr_commit_every_now(r.c), 1);
     dlr_commit_missed(r.c, 0, (struct dlr_version){7, 102}, "busy: x", 10100);
-    assert_int_equal(dlr_commit_stride(r.c), 2);
+    assert_int_equal(dlr_commit_every_now(r.c), 2);
     play(&r, 400, 20);
-    assert_int_equal(dlr_commit_stride(r.c), 1);
+    assert_int_equal(dlr_commit_every_now(r.c), 1);
     dlr_commit_every(r.c, 7);
-    assert_int_equal(dlr_commit_stride(r.c), 7);
+    assert_int_equal(dlr_commit_every_now(r.c), 7);
     dlr_commit_free(r.c);
 }
 

@@ -112,7 +112,7 @@ static void steps_that_become_longer_bring_the_next_save_nearer(void **state)
 {
     static const struct {
         double every_s, since_s;
-        unsigned stride;
+        unsigned every_now;
         uint64_t steps;
         unsigned due;
     } rows[] = {
@@ -128,7 +128,7 @@ static void steps_that_become_longer_bring_the_next_save_nearer(void **state)
 
         print_message("row %zu\n", i);
         assert_int_equal(
-            dlr_interval_due(&in, rows[i].stride, rows[i].since_s, rows[i].steps),
+            dlr_interval_due(&in, rows[i].every_now, rows[i].since_s, rows[i].steps),
             rows[i].due);
     }
 }
@@ -137,7 +137,7 @@ static void what_does_not_come_is_overdue_at_twice_the_staleness(void **state)
 {
     static const struct {
         double stale_s, since_s;
-        unsigned stride;
+        unsigned every_now;
         uint64_t steps;
         bool overdue;
     } rows[] = {
@@ -153,9 +153,9 @@ static void what_does_not_come_is_overdue_at_twice_the_staleness(void **state)
         const struct dlr_interval in = {1, 0, rows[i].stale_s, "staleness"};
 
         print_message("row %zu\n", i);
-        assert_int_equal(
-            dlr_interval_overdue(&in, rows[i].stride, rows[i].since_s, rows[i].steps),
-            rows[i].overdue);
+        assert_int_equal(dlr_interval_overdue(&in, rows[i].every_now, rows[i].since_s,
+                                              rows[i].steps),
+                         rows[i].overdue);
     }
 }
 

@@ -114,18 +114,18 @@ static int remove_dir(void **state)
     return rmdir(dir);
 }
 
-static int save_slot(const struct dlr_slot *slot, const struct dlr_saved_how *how,
+static int save_slot(const struct dlr_slot *slot, const struct dlr_slot_file_how *how,
                      struct dlr_err *err)
 {
-    struct dlr_saved_part part = {.slot = slot};
+    struct dlr_slot_file_part part = {.slot = slot};
 
-    return dlr_saved_write(&part, 1, AT_FDCWD, path, 0600, how, err);
+    return dlr_slot_file_write(&part, 1, AT_FDCWD, path, 0600, how, err);
 }
 
 /* Writes the slot to path; what is there then. */
 static unsigned char *write_slot(const struct dlr_slot *slot, size_t *ret_bytes)
 {
-    const struct dlr_saved_how how = {.check = true};
+    const struct dlr_slot_file_how how = {.check = true};
     struct dlr_err err;
     char *file;
 
@@ -138,7 +138,7 @@ static int map_file(struct dlr_slot **ret, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-    return dlr_saved_map(fd, 3, ret, err);
+    return dlr_slot_file_map(fd, 3, ret, err);
 }
 
 /* Item size of a type of the form. */
@@ -274,8 +274,8 @@ static void the_file_is_read_as_the_slot_it_was(void **state)
     dlr_slot_meta(back, &again, &n);
     assert_int_equal(n, bytes);
     assert_memory_equal(again, meta, bytes);
-    assert_int_equal(dlr_slot_chunk(slot, 0, &data, &bytes, &crc), 0);
-    assert_int_equal(dlr_slot_chunk(back, 0, &copy, &crc_at, &crc), 0);
+    assert_int_equal(dlr_slot_block(slot, 0, &data, &bytes, &crc), 0);
+    assert_int_equal(dlr_slot_block(back, 0, &copy, &crc_at, &crc), 0);
     assert_memory_equal(copy, data, bytes);
     dlr_slot_unmap(slot);
     dlr_slot_unmap(back);
@@ -303,7 +303,7 @@ static void every_changed_byte_is_found(void **state)
         int rc;
 
         assert_int_equal(pwrite(fd, &byte, 1, (off_t)i), 1);
-        rc = dlr_saved_map(fd, 3, &back, &err);
+        rc = dlr_slot_file_map(fd, 3, &back, &err);
         if (rc == 0) {
             rc = dlr_slot_verify(back, &err);
             dlr_slot_unmap(back);
@@ -312,7 +312,7 @@ static void every_changed_byte_is_found(void **state)
         assert_true(err.text[0]);
         assert_int_equal(pwrite(fd, &file[i], 1, (off_t)i), 1);
     }
-    assert_int_equal(dlr_saved_map(fd, -1, &back, NULL), 0);
+    assert_int_equal(dlr_slot_file_map(fd, -1, &back, NULL), 0);
     dlr_slot_unmap(back);
     dlr_slot_unmap(slot);
 }
@@ -337,13 +337,13 @@ static void a_cut_or_longer_file_is_refused(void **state)
     dlr_slot_unmap(slot);
 }
 
-/* Three chunks, the last one short, in a file at path. */
-static void write_chunks(uint64_t bytes)
+/* Three blocks, the last one short, in a file at path. */
+static void write_blocks(uint64_t bytes)
 {
     const struct dlr_ckpt_region r = {"all", DLR_CKPT_SHARD, "u8", 1,   1, {bytes},
                                       {0},   {bytes},        {0},  NULL};
     const struct dlr_slot_owner owner = {7, 3, 8};
-    const struct dlr_saved_how how = {.check = true};
+    const struct dlr_slot_file_how how = {.check = true};
     struct dlr_slot_plan *plan;
     struct dlr_slot *slot;
     unsigned char *data;
@@ -354,12 +354,12 @@ static void write_chunks(uint64_t bytes)
     data = dlr_slot_data(slot, plan, 0);
     for (uint64_t i = 0; i < bytes; i++)
         data[i] = (unsigned char)(i * 7 + i / 1009);
-    for (uint32_t i = 0; i < dlr_slot_plan_chunks(plan); i++) {
-        uint64_t from = (uint64_t)i * DLR_SLOT_CHUNK, left = bytes - from;
+    for (uint32_t i = 0; i < dlr_slot_plan_blocks(plan); i++) {
+        uint64_t from = (uint64_t)i * DLR_SLOT_BLOCK, left = bytes - from;
 
         dlr_slot_set_crc(
             slot, plan, i,
-            dlr_crc32c(0, data + from, left < DLR_SLOT_CHUNK ? left : DLR_SLOT_CHUNK));
+            dlr_crc32c(0, data + from, left < DLR_SLOT_BLOCK ? left : DLR_SLOT_BLOCK));
     }
     dlr_slot_seal(slot, plan);
     dlr_slot_plan_free(plan);
@@ -367,7 +367,7 @@ static void write_chunks(uint64_t bytes)
     dlr_slot_unmap(slot);
 }
 
-#define THREE_CHUNKS (2 * (uint64_t)DLR_SLOT_CHUNK + 4321)
+#define THREE_BLOCKS (2 * (uint64_t)DLR_SLOT_BLOCK + 4321)
 
 /* A mapped file would end this process. */
 static void a_file_that_is_cut_while_it_is_read_is_a_bad_copy(void **state)
@@ -378,14 +378,14 @@ static void a_file_that_is_cut_while_it_is_read_is_a_bad_copy(void **state)
     size_t n;
     void *data;
 
-    write_chunks(THREE_CHUNKS);
+    write_blocks(THREE_BLOCKS);
     assert_int_equal(map_file(&slot, NULL), 0);
-    assert_int_equal(truncate(path, 2 * DLR_SLOT_CHUNK + 100), 0);
-    assert_int_equal(dlr_slot_chunk(slot, 0, &data, &n, &crc), 0);
+    assert_int_equal(truncate(path, 2 * DLR_SLOT_BLOCK + 100), 0);
+    assert_int_equal(dlr_slot_block(slot, 0, &data, &n, &crc), 0);
     assert_int_equal(dlr_crc32c(0, data, n), crc);
-    assert_int_equal(dlr_slot_chunk(slot, 2, &data, &n, &crc), -ENODATA);
+    assert_int_equal(dlr_slot_block(slot, 2, &data, &n, &crc), -ENODATA);
     assert_int_equal(dlr_slot_verify(slot, &err), -EBADMSG);
-    assert_string_equal(err.text, "chunk 1 cannot be read: No data available");
+    assert_string_equal(err.text, "block 1 cannot be read: No data available");
     dlr_slot_unmap(slot);
 }
 
@@ -394,36 +394,36 @@ static void a_disk_that_fails_is_a_bad_copy(void **state)
     struct dlr_slot *slot;
     struct dlr_err err;
 
-    write_chunks(THREE_CHUNKS);
+    write_blocks(THREE_BLOCKS);
     assert_int_equal(map_file(&slot, NULL), 0);
     failing_reads = true;
     assert_int_equal(dlr_slot_verify(slot, &err), -EBADMSG);
     failing_reads = false;
-    assert_string_equal(err.text, "chunk 0 cannot be read: Input/output error");
+    assert_string_equal(err.text, "block 0 cannot be read: Input/output error");
     assert_int_equal(dlr_slot_verify(slot, NULL), 0);
     dlr_slot_unmap(slot);
 }
 
 /* Whose memory is not kept for who has passed them, and is read again for who comes back. */
-static void chunks_are_read_when_they_are_asked_for(void **state)
+static void blocks_are_read_when_they_are_asked_for(void **state)
 {
-    const struct dlr_saved_how how = {0};
+    const struct dlr_slot_file_how how = {0};
     struct dlr_slot *slot;
-    unsigned char there[DLR_SLOT_CHUNK / DLR_SLOT_PAGE];
+    unsigned char there[DLR_SLOT_BLOCK / DLR_SLOT_PAGE];
     uint32_t crc;
     size_t n;
     void *data;
 
-    write_chunks(THREE_CHUNKS);
+    write_blocks(THREE_BLOCKS);
     assert_int_equal(map_file(&slot, NULL), 0);
     for (unsigned round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < 3; i++) {
-            assert_int_equal(dlr_slot_chunk(slot, i, &data, &n, &crc), 0);
+            assert_int_equal(dlr_slot_block(slot, i, &data, &n, &crc), 0);
             assert_int_equal(dlr_crc32c(0, data, n), crc);
             dlr_slot_pass(slot, i);
         }
-        data = (char *)data - DLR_SLOT_CHUNK;
-        assert_int_equal(mincore(data, DLR_SLOT_CHUNK, there), 0);
+        data = (char *)data - DLR_SLOT_BLOCK;
+        assert_int_equal(mincore(data, DLR_SLOT_BLOCK, there), 0);
         for (unsigned i = 0; i < sizeof(there); i++)
             assert_int_equal(there[i] & 1, 0);
     }
@@ -434,9 +434,9 @@ static void chunks_are_read_when_they_are_asked_for(void **state)
     dlr_slot_unmap(slot);
 }
 
-static void a_corrupt_chunk_leaves_the_old_file(void **state)
+static void a_corrupt_block_leaves_the_old_file(void **state)
 {
-    static const struct dlr_saved_how how = {.check = true};
+    static const struct dlr_slot_file_how how = {.check = true};
     struct dlr_slot *slot = make_slot(), *back;
     struct dlr_err err;
     size_t bytes = 0, n;
@@ -444,10 +444,10 @@ static void a_corrupt_chunk_leaves_the_old_file(void **state)
     void *data;
 
     free(write_slot(slot, &bytes));
-    assert_int_equal(dlr_slot_chunk(slot, 0, &data, &n, &crc), 0);
+    assert_int_equal(dlr_slot_block(slot, 0, &data, &n, &crc), 0);
     ((unsigned char *)data)[n - 1] ^= 4;
     assert_int_equal(save_slot(slot, &how, &err), -EBADMSG);
-    assert_string_equal(err.text, "chunk 0 of the slot is corrupt");
+    assert_string_equal(err.text, "block 0 of the slot is corrupt");
     assert_int_equal(map_file(&back, NULL), 0);
     assert_int_equal(dlr_slot_verify(back, NULL), 0);
     dlr_slot_unmap(back);
@@ -471,7 +471,7 @@ int __wrap_fstatvfs(int fd, struct statvfs *ret)
 
 static void what_does_not_fit_is_refused_with_the_numbers(void **state)
 {
-    static const struct dlr_saved_how how = {.check = true};
+    static const struct dlr_slot_file_how how = {.check = true};
     struct dlr_slot *slot = make_slot();
     struct dlr_err err;
     char want_text[160];
@@ -554,12 +554,12 @@ static void a_name_that_cannot_be_a_key_is_refused(void **state)
 
 static const int32_t node_ranks[] = {2, 3, 11};
 #define SHARED (sizeof(node_ranks) / sizeof(*node_ranks))
-static struct dlr_saved_part parts[SHARED];
+static struct dlr_slot_file_part parts[SHARED];
 
 static int make_node(void **state)
 {
     for (unsigned i = 0; i < SHARED; i++)
-        parts[i] = (struct dlr_saved_part){.slot = make_rank(node_ranks[i])};
+        parts[i] = (struct dlr_slot_file_part){.slot = make_rank(node_ranks[i])};
     return make_dir(state);
 }
 
@@ -572,9 +572,9 @@ static int remove_node(void **state)
 
 static int write_node(struct dlr_err *err)
 {
-    static const struct dlr_saved_how how = {.check = true};
+    static const struct dlr_slot_file_how how = {.check = true};
 
-    return dlr_saved_write(parts, SHARED, AT_FDCWD, path, 0600, &how, err);
+    return dlr_slot_file_write(parts, SHARED, AT_FDCWD, path, 0600, &how, err);
 }
 
 static unsigned char *read_node(size_t *ret_bytes)
@@ -651,15 +651,15 @@ static void each_rank_is_read_as_the_slot_it_was(void **state)
         DLR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
         const struct dlr_slice *s = &parts[i].slice;
 
-        assert_int_equal(dlr_saved_map(fd, node_ranks[i], &back, &err), 0);
+        assert_int_equal(dlr_slot_file_map(fd, node_ranks[i], &back, &err), 0);
         assert_int_equal(dlr_slot_verify(back, &err), 0);
         dlr_slot_meta(parts[i].slot, &meta, &size);
         dlr_slot_meta(back, &again, &n);
         assert_int_equal(n, size);
         assert_memory_equal(again, meta, size);
         assert_memory_equal((const char *)meta + size - 4, &s->crc, 4);
-        assert_int_equal(dlr_slot_chunk(parts[i].slot, 0, &data, &size, &crc), 0);
-        assert_int_equal(dlr_slot_chunk(back, 0, &copy, &n, &crc), 0);
+        assert_int_equal(dlr_slot_block(parts[i].slot, 0, &data, &size, &crc), 0);
+        assert_int_equal(dlr_slot_block(back, 0, &copy, &n, &crc), 0);
         assert_memory_equal(copy, data, size);
         assert_int_equal(s->bytes, size);
         assert_int_equal(s->at % 4096, 0);
@@ -678,7 +678,7 @@ static void a_rank_that_is_not_in_it_is_not_found(void **state)
 
     assert_int_equal(write_node(&err), 0);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    assert_int_equal(dlr_saved_map(fd, 4, &back, &err), -EBADMSG);
+    assert_int_equal(dlr_slot_file_map(fd, 4, &back, &err), -EBADMSG);
     assert_string_equal(err.text, "rank 4 is not in it");
 }
 
@@ -698,7 +698,7 @@ static int read_all(int fd)
     int rc = 0;
 
     for (unsigned i = 0; rc == 0 && i < SHARED; i++) {
-        rc = dlr_saved_map(fd, node_ranks[i], &back, &err);
+        rc = dlr_slot_file_map(fd, node_ranks[i], &back, &err);
         if (rc < 0)
             continue;
         rc = dlr_slot_verify(back, &err);
@@ -710,7 +710,7 @@ static int read_all(int fd)
 /* The header is changed behind our back: who reads it again finds that. */
 static void a_header_is_read_once_while_the_file_stays(void **state)
 {
-    DLR_CLEANUP(dlr_saved_heads_done) struct dlr_saved_heads heads = {0};
+    DLR_CLEANUP(dlr_slot_file_heads_done) struct dlr_slot_file_heads heads = {0};
     DLR_AUTO_FREE unsigned char *file = NULL;
     DLR_AUTO_CLOSE int fd = -1;
     size_t bytes = 0;
@@ -724,18 +724,19 @@ static void a_header_is_read_once_while_the_file_stays(void **state)
     assert_int_equal(fstat(fd, &st), 0);
     times[0] = times[1] = st.st_mtim;
     for (unsigned i = 0; i < SHARED; i++) {
-        assert_int_equal(dlr_saved_map_by(&heads, fd, node_ranks[i], &back, &err), 0);
+        assert_int_equal(dlr_slot_file_map_by(&heads, fd, node_ranks[i], &back, &err),
+                         0);
         assert_int_equal(dlr_slot_verify(back, &err), 0);
         dlr_slot_unmap(back);
         assert_int_equal(pwrite(fd, "x", 1, 20), 1);
         assert_int_equal(futimens(fd, times), 0);
-        assert_int_equal(dlr_saved_map(fd, node_ranks[i], &back, &err), -EBADMSG);
+        assert_int_equal(dlr_slot_file_map(fd, node_ranks[i], &back, &err), -EBADMSG);
     }
-    assert_int_equal(dlr_saved_map_by(&heads, fd, 4, &back, &err), -EBADMSG);
+    assert_int_equal(dlr_slot_file_map_by(&heads, fd, 4, &back, &err), -EBADMSG);
     assert_string_equal(err.text, "rank 4 is not in it");
     times[1].tv_nsec ^= 1;
     assert_int_equal(futimens(fd, times), 0);
-    assert_int_equal(dlr_saved_map_by(&heads, fd, node_ranks[0], &back, &err),
+    assert_int_equal(dlr_slot_file_map_by(&heads, fd, node_ranks[0], &back, &err),
                      -EBADMSG);
 }
 
@@ -771,7 +772,7 @@ static void the_corrupt_one_of_several_is_named(void **state)
             unsigned char *at = (unsigned char *)dlr_slot_base(parts[i].slot) + 4200;
 
             if (!meta) {
-                assert_int_equal(dlr_slot_chunk(parts[i].slot, 0, &data, &n, &crc), 0);
+                assert_int_equal(dlr_slot_block(parts[i].slot, 0, &data, &n, &crc), 0);
                 at = (unsigned char *)data + n - 1;
             }
             *at ^= 4;
@@ -786,7 +787,7 @@ static void the_corrupt_one_of_several_is_named(void **state)
 
 static void ranks_out_of_order_are_refused(void **state)
 {
-    struct dlr_saved_part was = parts[0];
+    struct dlr_slot_file_part was = parts[0];
     struct dlr_err err;
 
     parts[0] = parts[1];
@@ -829,8 +830,8 @@ int main(void)
         TEST(a_cut_or_longer_file_is_refused),
         TEST(a_file_that_is_cut_while_it_is_read_is_a_bad_copy),
         TEST(a_disk_that_fails_is_a_bad_copy),
-        TEST(chunks_are_read_when_they_are_asked_for),
-        TEST(a_corrupt_chunk_leaves_the_old_file),
+        TEST(blocks_are_read_when_they_are_asked_for),
+        TEST(a_corrupt_block_leaves_the_old_file),
         TEST(what_does_not_fit_is_refused_with_the_numbers),
         TEST(a_file_of_another_form_says_so),
         NODE(a_strict_reader_takes_a_file_of_several),

@@ -17,9 +17,9 @@
 #include "ckpt/ckpt.h"
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
-#include "tests/unit/ckpt/standalone/alone_dir.h"
+#include "tests/unit/ckpt/standalone/standalone_dir.h"
 
-#define ROWS 1009 /* no world divides it; rows of 4 KB: several chunks */
+#define ROWS 1009 /* no world divides it; rows of 4 KB: several blocks */
 #define COLS 1024
 #define TABLE 300
 #define STEP 7
@@ -160,8 +160,8 @@ static void another_number_of_ranks_finds_every_byte(void **state)
                 assert_string_equal(names[0], "seed");
             leave(&r);
         }
-        assert_int_equal(alone_teardown(NULL), 0);
-        assert_int_equal(alone_setup(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
+        assert_int_equal(standalone_setup(NULL), 0);
     }
 }
 
@@ -214,7 +214,7 @@ static void what_a_vanished_rank_held_can_be_read(void **state)
     leave(&r);
 }
 
-static void large_regions_are_read_across_chunks(void **state)
+static void large_regions_are_read_across_blocks(void **state)
 {
     DLR_AUTO_FREE uint32_t *rows = malloc((size_t)ROWS * COLS * 4);
     uint64_t step, bytes = 0;
@@ -341,7 +341,7 @@ static void what_cannot_be_put_together_is_named(void **state)
     }
 }
 
-static void a_corrupt_chunk_of_any_rank_makes_the_version_useless(void **state)
+static void a_corrupt_block_of_any_rank_makes_the_version_useless(void **state)
 {
     char path[128], byte = 0x55;
     struct rank r;
@@ -464,14 +464,14 @@ static void what_may_be_allowed_is_checked(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, alone_setup, alone_teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, standalone_setup, standalone_teardown)
     const struct CMUnitTest tests[] = {
         T(another_number_of_ranks_finds_every_byte),
         T(a_new_rank_has_no_state_of_its_own),
         T(what_a_vanished_rank_held_can_be_read),
-        T(large_regions_are_read_across_chunks),
+        T(large_regions_are_read_across_blocks),
         T(what_cannot_be_put_together_is_named),
-        T(a_corrupt_chunk_of_any_rank_makes_the_version_useless),
+        T(a_corrupt_block_of_any_rank_makes_the_version_useless),
         T(names_of_one_side_are_told_and_may_be_allowed),
         T(what_may_be_allowed_is_checked),
     };

@@ -22,10 +22,10 @@
 #include "ckpt/slot/meta.h"
 #include "ckpt/slot/replica_share.h"
 #include "common/base/str.h"
-#include "tests/unit/ckpt/standalone/alone_dir.h"
+#include "tests/unit/ckpt/standalone/standalone_dir.h"
 
 #define WORLD 4
-#define ROWS 20000 /* of "big": 6 MB, whose parts are larger than a chunk */
+#define ROWS 20000 /* of "big": 6 MB, whose parts are larger than a block */
 #define COLS 77
 #define WIDE 40001 /* of "odd": no number of ranks divides it */
 #define SIDE 200   /* of "turned", a transposed matrix */
@@ -389,12 +389,12 @@ static void a_part_that_is_corrupt_is_refused(void **state)
 
     save_node(WORLD);
     assert_int_equal(open_slot(NULL, 3, &slot, NULL), 0);
-    assert_int_equal(dlr_slot_chunk(slot, 1, &data, &size, &crc), 0);
+    assert_int_equal(dlr_slot_block(slot, 1, &data, &size, &crc), 0);
     ((unsigned char *)data)[17] ^= 4;
     dlr_slot_unmap(slot);
     init(&p, 0, WORLD, NULL);
     assert_int_equal(load(&p, 0, WORLD, NULL, 0, &u, &err), -EBADMSG);
-    assert_string_equal(err.text, "rank 3: chunk 1 of 2 is corrupt");
+    assert_string_equal(err.text, "rank 3: block 1 of 2 is corrupt");
     assert_false(u.differs); /* another copy would do */
     done(&p);
 }
@@ -461,7 +461,7 @@ static void a_rank_is_made_whole_for_others_to_read(void **state)
 
 static int setup(void **state)
 {
-    if (alone_setup(state) < 0)
+    if (standalone_setup(state) < 0)
         return -1;
     dirfd_ = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return dirfd_ < 0 ? -1 : 0;
@@ -470,7 +470,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     close(dirfd_);
-    return alone_teardown(state);
+    return standalone_teardown(state);
 }
 
 #define NODE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

@@ -14,7 +14,7 @@
 #include "ckpt/slot/write.h"
 #include "common/base/cleanup.h"
 
-/* Three regions: one larger than a chunk, a scalar, a blob used in part. */
+/* Three regions: one larger than a block, a scalar, a blob used in part. */
 #define BIG 700000
 static float big[BIG];
 static uint32_t scalar;
@@ -38,7 +38,7 @@ static const struct dlr_ckpt_region regions[] = {
 static const uint64_t used[N] = {0, 0, 33};
 static const struct dlr_slot_owner owner = {0x1122334455667788, 3, 8};
 
-/* Fills every chunk of a begun snapshot, padding with zeros. */
+/* Fills every block of a begun snapshot, padding with zeros. */
 static void fill(struct dlr_slot *slot, const struct dlr_slot_plan *plan)
 {
     uint64_t data = dlr_slot_plan_data(plan);
@@ -48,9 +48,9 @@ static void fill(struct dlr_slot *slot, const struct dlr_slot_plan *plan)
     for (uint64_t at = 0; dlr_slot_plan_piece(plan, at, data, &p); at = p.off + p.bytes)
         memcpy(dlr_slot_data(slot, plan, p.off),
                (const char *)regions[p.region].addr + p.at, p.bytes);
-    for (uint32_t i = 0; i < dlr_slot_plan_chunks(plan); i++) {
-        uint64_t from = (uint64_t)i * DLR_SLOT_CHUNK;
-        size_t n = data - from < DLR_SLOT_CHUNK ? data - from : DLR_SLOT_CHUNK;
+    for (uint32_t i = 0; i < dlr_slot_plan_blocks(plan); i++) {
+        uint64_t from = (uint64_t)i * DLR_SLOT_BLOCK;
+        size_t n = data - from < DLR_SLOT_BLOCK ? data - from : DLR_SLOT_BLOCK;
 
         dlr_slot_set_crc(slot, plan, i,
                          dlr_crc32c(0, dlr_slot_data(slot, plan, from), n));
@@ -124,7 +124,7 @@ static void a_sealed_slot_says_what_it_holds(void **state)
     assert_int_equal(info.world, 8);
     assert_int_equal(info.key, owner.key);
     assert_int_equal(info.nregions, N);
-    assert_int_equal(info.nchunks, 3);
+    assert_int_equal(info.nblocks, 3);
     assert_int_equal(info.data_bytes, 2800000 + 4 + 100);
     assert_int_equal(dlr_slot_size(regions, N), dlr_slot_bytes(f->slot));
 }
@@ -210,8 +210,8 @@ static const struct hostile {
     {"regions huge", 12, 4, 0xffffffff},
     {"regions one more", 12, 4, 4},
     {"regions none", 12, 4, 0},
-    {"chunks huge", 16, 4, 0xffffffff},
-    {"chunks none", 16, 4, 0},
+    {"blocks huge", 16, 4, 0xffffffff},
+    {"blocks none", 16, 4, 0},
     {"dims huge", 20, 4, 0xfffffff0},
     {"names huge", 24, 4, 0xffffff00},
     {"rank negative", 32, 4, 0xffffffff},
@@ -275,7 +275,7 @@ static void a_meta_block_that_does_not_fit_the_slot_is_refused(void **state)
     assert_string_equal(err.text, "2808296 bytes do not fit a slot of 1048576");
 }
 
-static void a_flipped_bit_in_any_chunk_is_named(void **state)
+static void a_flipped_bit_in_any_block_is_named(void **state)
 {
     struct fixture *f = *state;
     unsigned char *data = dlr_slot_data(f->slot, f->plan, 0);
@@ -283,7 +283,7 @@ static void a_flipped_bit_in_any_chunk_is_named(void **state)
 
     data[(2 << 20) + 5] ^= 1;
     assert_int_equal(dlr_slot_verify(f->slot, &err), -EBADMSG);
-    assert_string_equal(err.text, "chunk 2 of 3 is corrupt");
+    assert_string_equal(err.text, "block 2 of 3 is corrupt");
     data[(2 << 20) + 5] ^= 1;
     assert_int_equal(dlr_slot_verify(f->slot, &err), 0);
 }
@@ -305,23 +305,23 @@ static void a_received_copy_equals_its_source(void **state)
         uint32_t crc;
         size_t n;
 
-        assert_int_equal(dlr_slot_chunk(f->slot, i, &a, &n, &crc), 0);
-        assert_int_equal(dlr_slot_chunk(to, i, &b, &n, &crc), 0);
+        assert_int_equal(dlr_slot_block(f->slot, i, &a, &n, &crc), 0);
+        assert_int_equal(dlr_slot_block(to, i, &b, &n, &crc), 0);
         memcpy(b, a, n);
     }
     assert_int_equal(dlr_slot_verify(to, NULL), 0);
     dlr_slot_unmap(to);
 }
 
-static void a_chunk_beyond_the_last_is_refused(void **state)
+static void a_block_beyond_the_last_is_refused(void **state)
 {
     struct fixture *f = *state;
     uint32_t crc;
     size_t n;
     void *p;
 
-    assert_int_equal(dlr_slot_chunk(f->slot, 3, &p, &n, &crc), -ERANGE);
-    assert_int_equal(dlr_slot_chunk(f->slot, UINT32_MAX, &p, &n, &crc), -ERANGE);
+    assert_int_equal(dlr_slot_block(f->slot, 3, &p, &n, &crc), -ERANGE);
+    assert_int_equal(dlr_slot_block(f->slot, UINT32_MAX, &p, &n, &crc), -ERANGE);
 }
 
 static void a_slot_too_small_for_the_plan_is_not_begun(void **state)
@@ -473,9 +473,9 @@ int main(void)
         T(a_cut_meta_block_is_refused),
         T(hostile_fields_with_right_checksums_are_refused),
         T(a_meta_block_that_does_not_fit_the_slot_is_refused),
-        T(a_flipped_bit_in_any_chunk_is_named),
+        T(a_flipped_bit_in_any_block_is_named),
         T(a_received_copy_equals_its_source),
-        T(a_chunk_beyond_the_last_is_refused),
+        T(a_block_beyond_the_last_is_refused),
         T(a_slot_too_small_for_the_plan_is_not_begun),
         T(a_file_that_is_no_slot_or_is_cut_is_not_mapped),
         T(pieces_cover_a_window_and_end_with_it),

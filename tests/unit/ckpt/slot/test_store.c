@@ -14,7 +14,7 @@
 #include "ckpt/slot/meta.h"
 #include "ckpt/slot/store.h"
 #include "ckpt/slot/write.h"
-#include "ckpt/stream/held_slots.h"
+#include "ckpt/stream/slot_table.h"
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "tests/support/flip.h"
@@ -155,9 +155,9 @@ static void removal_does_not_follow_links(void **state)
     unlink(outside);
 }
 
-static void let_go(struct dlr_holdings *h, int fd)
+static void let_go(struct dlr_slot_table *h, int fd)
 {
-    for (struct dlr_held *held = h->first, *next; held; held = next) {
+    for (struct dlr_slot_table_slot *held = h->first, *next; held; held = next) {
         next = held->next;
         dlr_slot_unmap(held->slot);
         close(held->fd);
@@ -171,19 +171,19 @@ static void a_copy_that_comes_after_its_abort_holds_no_slot(void **state)
 {
     const struct dlr_version v10 = {1, 10}, v11 = {1, 11}, v12 = {1, 12};
     int fd = open(dir, O_RDONLY | O_DIRECTORY);
-    struct dlr_holdings h = {0};
+    struct dlr_slot_table h = {0};
 
     put("r3.s0", 3, KEY, 10, DLR_SLOT_COMMITTED);
-    dlr_held_abort(&h, v11);
-    dlr_held_abort(&h, v10); /* said again to a process that was started again */
+    dlr_slot_table_abort(&h, v11);
+    dlr_slot_table_abort(&h, v10); /* said again to a process that was started again */
     put("r3.s1", 3, KEY, 11, DLR_SLOT_SEALED);
-    assert_true(dlr_held_scan(&h, fd, NULL) >= 0);
-    assert_ptr_equal(dlr_held_choose(&h, 3), dlr_held_find(&h, 3, 1));
+    assert_true(dlr_slot_table_scan(&h, fd, NULL) >= 0);
+    assert_ptr_equal(dlr_slot_table_choose(&h, 3), dlr_slot_table_find(&h, 3, 1));
     put("r4.s0", 4, KEY, 12, DLR_SLOT_SEALED);
-    assert_true(dlr_held_scan(&h, fd, NULL) >= 0);
-    assert_null(dlr_held_choose(&h, 4));
-    dlr_held_abort(&h, v12);
-    assert_non_null(dlr_held_choose(&h, 4));
+    assert_true(dlr_slot_table_scan(&h, fd, NULL) >= 0);
+    assert_null(dlr_slot_table_choose(&h, 4));
+    dlr_slot_table_abort(&h, v12);
+    assert_non_null(dlr_slot_table_choose(&h, 4));
     let_go(&h, fd);
 }
 
@@ -191,7 +191,7 @@ static void a_commit_frees_older_ones_but_what_is_kept(void **state)
 {
     const struct dlr_version v10 = {1, 10}, v12 = {1, 12};
     int fd = open(dir, O_RDONLY | O_DIRECTORY);
-    struct dlr_holdings h = {0};
+    struct dlr_slot_table h = {0};
 
     put("r3.s0", 3, KEY, 10, DLR_SLOT_COMMITTED);
     put("r3.s1", 3, KEY, 11, DLR_SLOT_COMMITTED);
@@ -199,16 +199,21 @@ static void a_commit_frees_older_ones_but_what_is_kept(void **state)
     put("r4.s0", 4, KEY, 10,
         DLR_SLOT_COMMITTED); /* no slot beside two: it has to save */
     put("r4.s1", 4, KEY, 12, DLR_SLOT_SEALED);
-    assert_true(dlr_held_scan(&h, fd, NULL) >= 0);
-    dlr_held_commit(&h, v12, &v10);
-    assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 0)->slot), DLR_SLOT_COMMITTED);
-    assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 1)->slot), DLR_SLOT_FREE);
-    assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 2)->slot), DLR_SLOT_COMMITTED);
-    assert_int_equal(dlr_slot_state(dlr_held_find(&h, 4, 0)->slot), DLR_SLOT_FREE);
-    assert_false(dlr_held_is_over(&h, v10)); /* it may come again */
-    dlr_held_commit(&h, v12, NULL);          /* another is kept, or none */
-    assert_true(dlr_held_is_over(&h, v10));
-    assert_int_equal(dlr_slot_state(dlr_held_find(&h, 3, 0)->slot), DLR_SLOT_FREE);
+    assert_true(dlr_slot_table_scan(&h, fd, NULL) >= 0);
+    dlr_slot_table_commit(&h, v12, &v10);
+    assert_int_equal(dlr_slot_state(dlr_slot_table_find(&h, 3, 0)->slot),
+                     DLR_SLOT_COMMITTED);
+    assert_int_equal(dlr_slot_state(dlr_slot_table_find(&h, 3, 1)->slot),
+                     DLR_SLOT_FREE);
+    assert_int_equal(dlr_slot_state(dlr_slot_table_find(&h, 3, 2)->slot),
+                     DLR_SLOT_COMMITTED);
+    assert_int_equal(dlr_slot_state(dlr_slot_table_find(&h, 4, 0)->slot),
+                     DLR_SLOT_FREE);
+    assert_false(dlr_slot_table_is_over(&h, v10)); /* it may come again */
+    dlr_slot_table_commit(&h, v12, NULL);          /* another is kept, or none */
+    assert_true(dlr_slot_table_is_over(&h, v10));
+    assert_int_equal(dlr_slot_state(dlr_slot_table_find(&h, 3, 0)->slot),
+                     DLR_SLOT_FREE);
     let_go(&h, fd);
 }
 
@@ -217,25 +222,25 @@ static void a_slot_in_use_grows_when_it_is_let_go(void **state)
 {
     const struct dlr_version v10 = {1, 10};
     int fd = open(dir, O_RDONLY | O_DIRECTORY);
-    struct dlr_holdings h = {0};
+    struct dlr_slot_table h = {0};
     struct dlr_slot *slot, *before;
-    struct dlr_held *held;
+    struct dlr_slot_table_slot *held;
     uint64_t room;
 
     put("r3.s0", 3, KEY, 10, DLR_SLOT_COMMITTED);
-    assert_true(dlr_held_scan(&h, fd, NULL) >= 0);
-    held = dlr_held_find(&h, 3, 0);
+    assert_true(dlr_slot_table_scan(&h, fd, NULL) >= 0);
+    held = dlr_slot_table_find(&h, 3, 0);
     before = held->slot;
-    room = dlr_held_room(&h, 3);
-    dlr_held_read(held);
+    room = dlr_slot_table_room(&h, 3);
+    dlr_slot_table_read(held);
     assert_int_equal(dlr_slot_create(fd, "r3.s0", room + 8192, &slot, NULL), 0);
-    assert_int_equal(dlr_held_add(&h, 3, 0, slot), 0);
+    assert_int_equal(dlr_slot_table_add(&h, 3, 0, slot), 0);
     assert_ptr_equal(held->slot, before);
-    assert_int_equal(dlr_held_room(&h, 3), room + 8192);
-    dlr_held_read_done(held);
+    assert_int_equal(dlr_slot_table_room(&h, 3), room + 8192);
+    dlr_slot_table_read_done(held);
     assert_ptr_equal(held->slot, slot);
     assert_int_equal(held->fd, dlr_slot_fd(slot));
-    assert_ptr_equal(dlr_held_version(&h, 3, v10), held);
+    assert_ptr_equal(dlr_slot_table_version(&h, 3, v10), held);
     assert_int_equal(dlr_slot_verify(held->slot, NULL), 0);
     dlr_slot_unmap(slot);
     free(held);
@@ -246,23 +251,24 @@ static void a_slot_in_use_grows_when_it_is_let_go(void **state)
 static void a_slot_with_a_damaged_head_is_free_at_the_next_decision(void **state)
 {
     const struct dlr_version restored = {1, 10};
-    struct dlr_holdings h = {0};
+    struct dlr_slot_table h = {0};
     int fd = open(dir, O_RDONLY | O_DIRECTORY);
 
     for (unsigned drop = 0; drop < 2; drop++) {
         put("r1.s0", 1, KEY, 10, DLR_SLOT_COMMITTED);
         put("r1.s1", 1, KEY, 11, DLR_SLOT_COMMITTED);
-        assert_true(dlr_held_scan(&h, fd, NULL) >= 0);
+        assert_true(dlr_slot_table_scan(&h, fd, NULL) >= 0);
         flip_bit(dir, "r1.s0", DLR_SLOT_PAGE + 57);
-        assert_null(dlr_held_choose(&h, 1));
+        assert_null(dlr_slot_table_choose(&h, 1));
         if (drop)
-            dlr_held_drop(&h, &restored);
+            dlr_slot_table_drop(&h, &restored);
         else
-            dlr_held_commit(&h, (struct dlr_version){1, 11}, NULL);
-        assert_int_equal(dlr_slot_state(dlr_held_find(&h, 1, 0)->slot), DLR_SLOT_DEAD);
+            dlr_slot_table_commit(&h, (struct dlr_version){1, 11}, NULL);
+        assert_int_equal(dlr_slot_state(dlr_slot_table_find(&h, 1, 0)->slot),
+                         DLR_SLOT_DEAD);
         flip_bit(dir, "r1.s0", DLR_SLOT_PAGE + 57);
     }
-    for (struct dlr_held *held = h.first, *next; held; held = next) {
+    for (struct dlr_slot_table_slot *held = h.first, *next; held; held = next) {
         next = held->next;
         dlr_slot_unmap(held->slot);
         close(held->fd);

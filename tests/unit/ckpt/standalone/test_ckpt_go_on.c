@@ -13,7 +13,7 @@
 
 #include "common/base/str.h"
 #include "tests/support/flip.h"
-#include "tests/unit/ckpt/standalone/alone_run.h"
+#include "tests/unit/ckpt/standalone/standalone_run.h"
 
 static unsigned opens; /* of files that hold a rank's state, to read */
 
@@ -103,7 +103,7 @@ static void ranks_go_on_from_what_rank_0_restored(void **state)
         assert_int_equal(count(".aside"), 0);
         assert_string_equal(said, "");
         assert_restores("a", 2, 6);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(setup(NULL), 0);
     }
 }
@@ -155,7 +155,7 @@ static void what_a_start_before_has_said_is_not_believed(void **state)
         close_all(ck, 2);
         assert_string_equal(said, "");
         assert_versions("5 4 3 ");
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(setup(NULL), 0);
     }
 }
@@ -213,7 +213,7 @@ static void nothing_goes_while_one_of_several_is_of_another_line(void **state)
             save_all(ck, 3, step);
         close_all(ck, 3);
         assert_restores("a", 3, 4);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(setup(NULL), 0);
     }
 }
@@ -234,7 +234,7 @@ static void steps_that_begin_anew_after_a_restore_are_what_is_restored(void **st
             close_all(ck, world);
             assert_restores("a", world, first + 2);
             assert_int_equal(count("-9.safetensors.aside"), world);
-            assert_int_equal(alone_teardown(NULL), 0);
+            assert_int_equal(standalone_teardown(NULL), 0);
             assert_int_equal(setup(NULL), 0);
         }
 }
@@ -278,7 +278,7 @@ static void what_a_program_has_read_itself_goes_on(void **state)
         assert_versions("6 5 ");
         assert_int_equal(count(".aside"), 2);
         assert_restores("a", 2, 6);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(setup(NULL), 0);
     }
 }
@@ -369,14 +369,14 @@ static void a_list_of_any_rank_leaves_out_what_is_no_version(void **state)
         ck = open_as("a", rank, 3);
         assert_int_equal(dlr_ckpt_list(ck, v, 8), rank < 2 ? -EBADMSG : 1);
         dlr_ckpt_close(ck);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(setup(NULL), 0);
     }
 }
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, alone_teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, standalone_teardown)
     const struct CMUnitTest tests[] = {
         T(ranks_go_on_from_what_rank_0_restored),
         T(as_do_those_that_are_other_processes),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=ckpt/open wrap=renameat,dlr_wall_ns,dlr_alone_head */
+/* build: sees=ckpt/open wrap=renameat,dlr_wall_ns,dlr_standalone_head */
 /* Without a job: what a directory holds that is not this start's. Nothing of it is lost, and nothing is
  * passed over without a word.
  */
@@ -24,7 +24,7 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "tests/support/flip.h"
-#include "tests/unit/ckpt/standalone/alone_run.h"
+#include "tests/unit/ckpt/standalone/standalone_run.h"
 
 static bool full;       /* nothing can be set aside */
 static int64_t back_ns; /* the clock was set back by so much */
@@ -49,15 +49,16 @@ int64_t __wrap_dlr_wall_ns(void)
     return __real_dlr_wall_ns() - back_ns;
 }
 
-int __real_dlr_alone_head(int dirfd, int rank, uint64_t step,
-                          struct dlr_alone_head *ret);
-int __wrap_dlr_alone_head(int dirfd, int rank, uint64_t step,
-                          struct dlr_alone_head *ret);
+int __real_dlr_standalone_head(int dirfd, int rank, uint64_t step,
+                               struct dlr_standalone_head *ret);
+int __wrap_dlr_standalone_head(int dirfd, int rank, uint64_t step,
+                               struct dlr_standalone_head *ret);
 
-int __wrap_dlr_alone_head(int dirfd, int rank, uint64_t step,
-                          struct dlr_alone_head *ret)
+int __wrap_dlr_standalone_head(int dirfd, int rank, uint64_t step,
+                               struct dlr_standalone_head *ret)
 {
-    return ++heads == unreadable ? -EIO : __real_dlr_alone_head(dirfd, rank, step, ret);
+    return ++heads == unreadable ? -EIO
+                                 : __real_dlr_standalone_head(dirfd, rank, step, ret);
 }
 
 static void put_back(const char *from, const char *to)
@@ -77,8 +78,8 @@ static const struct spoilt {
     off_t at; /* of a bit in every file */
     const char *part;
 } spoilt[] = {
-    {"the data", 1, 1500000, "chunk 1"},
-    {"the data of two ranks", 2, 1500000, "chunk 1"},
+    {"the data", 1, 1500000, "block 1"},
+    {"the data of two ranks", 2, 1500000, "block 1"},
     {"the head", 1, 300, "r0-2.safetensors"},
     {"the header's length", 1, 1, "r0-2.safetensors"},
 };
@@ -108,7 +109,7 @@ static void files_of_which_none_is_whole_are_an_error(void **state)
             }
         assert_int_equal(count("safetensors"), 2 * s->world);
         assert_int_equal(count("aside"), 0);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(setup(NULL), 0);
     }
 }
@@ -151,7 +152,7 @@ static void a_word_begins_anew_and_what_was_there_stays(void **state)
         save(ck, "a", 0, step);
     dlr_ckpt_close(ck);
     assert_int_equal(count(".aside"), 2);
-    assert_non_null(strstr(said, "chunk 1"));
+    assert_non_null(strstr(said, "block 1"));
     assert_restores("a", 1, 6); /* the word says nothing where something is whole */
 }
 
@@ -160,7 +161,7 @@ static void going_back_to_an_older_version_is_said(void **state)
     run("a", 1, 1, 2);
     flip_bit(dir, "r0-2.safetensors", 1500000);
     assert_restores("a", 1, 1);
-    assert_non_null(strstr(said, "rank 0's file of step 2: chunk 1"));
+    assert_non_null(strstr(said, "rank 0's file of step 2: block 1"));
 }
 
 static void what_failed_verification_is_kept(void **state)
@@ -224,7 +225,7 @@ static void another_program_leaves_the_versions_until_its_own_is_whole(void **st
         put_back("r0-7.safetensors.aside-1", "r0-7.safetensors");
         put_back("r0-8.safetensors.aside-1", "r0-8.safetensors");
         assert_restores("x", 1, 8);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(setup(NULL), 0);
     }
 }
@@ -310,8 +311,8 @@ static void save_without_line(uint64_t step)
                                            .local_shape = {N},
                                            .addr = data};
     const struct dlr_slot_owner owner = {.key = dlr_slot_key("alone"), .world = 1};
-    const struct dlr_saved_how how = {0};
-    struct dlr_saved_part part = {0};
+    const struct dlr_slot_file_how how = {0};
+    struct dlr_slot_file_part part = {0};
     struct dlr_slot_plan *plan;
     struct dlr_slot *slot;
     char name[64];
@@ -323,20 +324,20 @@ static void save_without_line(uint64_t step)
     assert_int_equal(dlr_slot_begin(slot, plan, (struct dlr_version){0, step}, NULL),
                      0);
     memcpy(dlr_slot_data(slot, plan, 0), data, sizeof(data));
-    for (uint32_t i = 0; i < dlr_slot_plan_chunks(plan); i++) {
+    for (uint32_t i = 0; i < dlr_slot_plan_blocks(plan); i++) {
         size_t bytes;
         uint32_t crc;
-        void *chunk;
+        void *block;
 
         dlr_slot_set_crc(slot, plan, i, 0);
         dlr_slot_seal(slot, plan);
-        assert_int_equal(dlr_slot_chunk(slot, i, &chunk, &bytes, &crc), 0);
-        dlr_slot_set_crc(slot, plan, i, dlr_crc32c(0, chunk, bytes));
+        assert_int_equal(dlr_slot_block(slot, i, &block, &bytes, &crc), 0);
+        dlr_slot_set_crc(slot, plan, i, dlr_crc32c(0, block, bytes));
     }
     dlr_slot_seal(slot, plan);
     part.slot = slot;
     dlr_format(name, sizeof(name), "r0-%d.safetensors", (int)step);
-    assert_int_equal(dlr_saved_write(&part, 1, dirfd, name, 0600, &how, NULL), 0);
+    assert_int_equal(dlr_slot_file_write(&part, 1, dirfd, name, 0600, &how, NULL), 0);
     dlr_slot_unmap(slot);
     dlr_slot_plan_free(plan);
     close(dirfd);
@@ -542,7 +543,7 @@ static void a_child_that_is_left_is_no_program(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, alone_teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, standalone_teardown)
     const struct CMUnitTest tests[] = {
         T(files_of_which_none_is_whole_are_an_error),
         T(heads_that_cannot_be_read_are_no_empty_list),

@@ -21,7 +21,7 @@
 #include "ckpt/standalone/files.h"
 #include "common/base/str.h"
 #include "tests/support/flip.h"
-#include "tests/unit/ckpt/standalone/alone_run.h"
+#include "tests/unit/ckpt/standalone/standalone_run.h"
 
 #define CRASHED 77
 #define SAVES 6 /* of which some write over another, */
@@ -170,12 +170,13 @@ static void files_of_another_length_end_where_they_end(void **state)
         assert_int_equal(dlr_ckpt_add(ck, &one), 0);
         for (uint64_t step = SAVES + 1; step <= 2 * SAVES; step++) {
             save(ck, "a", 0, step);
-            assert_int_equal(dlr_alone_check(dirfd, 0, step, NULL, &info, NULL), 0);
+            assert_int_equal(dlr_standalone_check(dirfd, 0, step, NULL, &info, NULL),
+                             0);
             assert_int_equal(info.data_bytes, 4ull * items[i][1]);
         }
         dlr_ckpt_close(ck);
         close(dirfd);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(begin(NULL), 0);
     }
 }
@@ -250,7 +251,7 @@ static void who_has_a_file_keeps_it_as_it_is(void **state)
             munmap(mapped, bytes);
         if (fd >= 0)
             close(fd);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(begin(NULL), 0);
     }
 }
@@ -286,7 +287,8 @@ static int assert_whole(void)
     int n = dlr_ckpt_list(ck, v, 8);
 
     for (int i = 0; i < n; i++)
-        assert_int_equal(dlr_alone_check(dirfd, 0, v[i].step, NULL, &info, NULL), 0);
+        assert_int_equal(dlr_standalone_check(dirfd, 0, v[i].step, NULL, &info, NULL),
+                         0);
     dlr_ckpt_close(ck);
     close(dirfd);
     return n;
@@ -332,7 +334,7 @@ static void an_end_at_any_call_costs_no_version_that_was_whole(void **state)
         assert_true(step >= (uint64_t)done);
         run("a", 1, step + 1, step + 1); /* what was half-written goes */
         assert_int_equal(count(".r0-"), 0);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(begin(NULL), 0);
     }
     assert_true(ends > 30);
@@ -365,14 +367,14 @@ static void a_failure_of_any_call_costs_no_version_that_was_whole(void **state)
         assert_true(assert_whole() >= 2);
         assert_restores("a", 1, step);
         assert_int_equal(count(".r0-"), 0);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(begin(NULL), 0);
     }
 }
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, begin, alone_teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, begin, standalone_teardown)
     const struct CMUnitTest tests[] = {
         T(a_file_that_goes_is_written_over_by_the_next),
         T(files_of_another_length_end_where_they_end),

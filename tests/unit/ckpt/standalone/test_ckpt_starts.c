@@ -18,7 +18,7 @@
 
 #include "ckpt/standalone/launch_id.h"
 #include "common/base/str.h"
-#include "tests/unit/ckpt/standalone/alone_run.h"
+#include "tests/unit/ckpt/standalone/standalone_run.h"
 
 static int no_locks; /* errno of a lock that is asked for */
 
@@ -90,36 +90,38 @@ static void set_all(const char *text)
 }
 
 /* As it is read back. */
-static struct dlr_alone_start start_of(const char *text, int world)
+static struct dlr_standalone_start start_of(const char *text, int world)
 {
-    struct dlr_alone_start start, again = {0};
-    char line[DLR_ALONE_START_MAX];
+    struct dlr_standalone_start start, again = {0};
+    char line[DLR_STANDALONE_START_MAX];
 
     set_all(text);
-    dlr_alone_start_get(world, &start);
-    dlr_alone_start_text(&start, line);
-    assert_int_equal(dlr_alone_start_parse(line, &again), 0);
+    dlr_standalone_start_get(world, &start);
+    dlr_standalone_start_text(&start, line);
+    assert_int_equal(dlr_standalone_start_parse(line, &again), 0);
     return again;
 }
 
 static void starts_differ_where_launchers_say_so(void **state)
 {
     for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
-        struct dlr_alone_start a = start_of(pairs[i].a, 2), b = start_of(pairs[i].b, 2);
+        struct dlr_standalone_start a = start_of(pairs[i].a, 2),
+                                    b = start_of(pairs[i].b, 2);
 
         print_message("row '%s'\n", pairs[i].name);
-        assert_int_equal(dlr_alone_start_differs(&a, &b), pairs[i].two);
-        assert_int_equal(dlr_alone_start_differs(&b, &a), pairs[i].two);
+        assert_int_equal(dlr_standalone_start_differs(&a, &b), pairs[i].two);
+        assert_int_equal(dlr_standalone_start_differs(&b, &a), pairs[i].two);
         b = start_of(pairs[i].b, 3);
-        assert_true(dlr_alone_start_differs(&a, &b)); /* another number of ranks */
+        assert_true(dlr_standalone_start_differs(&a, &b)); /* another number of ranks */
     }
-    assert_int_equal(dlr_alone_start_parse("", &(struct dlr_alone_start){0}), -EBADMSG);
+    assert_int_equal(dlr_standalone_start_parse("", &(struct dlr_standalone_start){0}),
+                     -EBADMSG);
 }
 
 static void programs_count_where_no_launcher_says_that_they_are_one_start(void **state)
 {
     static const struct {
-        struct dlr_alone_start both;
+        struct dlr_standalone_start both;
         uint64_t a, b;
         bool two;
     } rows[] = {
@@ -132,13 +134,13 @@ static void programs_count_where_no_launcher_says_that_they_are_one_start(void *
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        struct dlr_alone_start a = rows[i].both, b = rows[i].both;
+        struct dlr_standalone_start a = rows[i].both, b = rows[i].both;
 
         a.program = rows[i].a;
         b.program = rows[i].b;
         print_message("row %zu\n", i);
-        assert_int_equal(dlr_alone_start_differs(&a, &b), rows[i].two);
-        assert_int_equal(dlr_alone_start_differs(&b, &a), rows[i].two);
+        assert_int_equal(dlr_standalone_start_differs(&a, &b), rows[i].two);
+        assert_int_equal(dlr_standalone_start_differs(&b, &a), rows[i].two);
     }
 }
 
@@ -168,7 +170,7 @@ static void a_program_is_called_as_its_script(void **state)
     for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
         char name[DLR_META_PROGRAM_MAX];
 
-        dlr_alone_program_of(programs[i].words, programs[i].bytes, name);
+        dlr_standalone_program_of(programs[i].words, programs[i].bytes, name);
         assert_string_equal(name, programs[i].name);
     }
 }
@@ -239,7 +241,7 @@ static void two_starts_at_once_make_no_version_of_both(void **state)
         set_all("MASTER_PORT=1"); /* when nobody else is there */
         run("a", 2, 1, 1);
         assert_restores("a", 2, 1);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(begin(NULL), 0);
     }
 }
@@ -276,7 +278,7 @@ static void a_start_that_is_killed_leaves_no_version_of_two(void **state)
             end(live("", rank, 2, from, 3));
             assert_int_equal(versions(2), 2 - (from > 0));
             assert_int_equal(count("-3.safetensors.aside"), 2);
-            assert_int_equal(alone_teardown(NULL), 0);
+            assert_int_equal(standalone_teardown(NULL), 0);
             assert_int_equal(begin(NULL), 0);
         }
 }
@@ -370,7 +372,7 @@ static void without_locks_nothing_of_another_program_is_removed(void **state)
         dlr_ckpt_close(a);
         dlr_ckpt_close(b);
         assert_int_equal(count("0.safetensors") - count("0.safetensors.aside"), 2);
-        assert_int_equal(alone_teardown(NULL), 0);
+        assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(begin(NULL), 0);
     }
 }
@@ -431,7 +433,7 @@ int main(int argc, char **argv)
         run("a", 1, 1, 2);
         return 0;
     }
-#define T(f) cmocka_unit_test_setup_teardown(f, begin, alone_teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, begin, standalone_teardown)
     const struct CMUnitTest tests[] = {
         T(without_locks_one_line_says_so), /* to a process that has not said it */
         T(starts_differ_where_launchers_say_so),

@@ -14,7 +14,7 @@
 #include "ckpt/ckpt.h"
 #include "common/base/str.h"
 #include "tests/support/flip.h"
-#include "tests/unit/ckpt/standalone/alone_dir.h"
+#include "tests/unit/ckpt/standalone/standalone_dir.h"
 
 #define ROWS 500
 #define COLS 300
@@ -212,7 +212,7 @@ static void the_answer_is_there_until_the_first_begin(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, alone_setup, alone_teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, standalone_setup, standalone_teardown)
     const struct CMUnitTest tests[] = {
         T(a_program_allocates_what_it_is_told),
         T(a_region_is_told_as_it_was_named),

@@ -275,7 +275,7 @@ static void damaged_data_never_becomes_whole(const char *option)
     struct pair p;
 
     pair_up(&p, 8 * MIB, option);
-    assert_int_equal(dlr_slot_chunk(p.src, 5, &at, &bytes, &crc), 0);
+    assert_int_equal(dlr_slot_block(p.src, 5, &at, &bytes, &crc), 0);
     data = at;
     data[777] ^= 4;
     pair_send(&p, v7, 1);
@@ -313,7 +313,7 @@ static void a_file_gives_back_what_was_saved(void **state)
     flip_bit(p.from.dir, "saved.safetensors", 2 * MIB);
     rig_order(&p.to, DLR_LOCAL_D_LOAD, ROUND, RANK, v7, 3, path);
     assert_int_equal(rig_done(&p.to, 3, why, sizeof(why)), EBADMSG);
-    assert_string_equal(why, "chunk 1 of 4 is corrupt: Bad message");
+    assert_string_equal(why, "block 1 of 4 is corrupt: Bad message");
     assert_false(pair_any_whole(&p));
     flip_bit(p.from.dir, "saved.safetensors", 2 * MIB);
 

@@ -94,7 +94,8 @@ static void start(struct rig_data *p, unsigned side)
     int fd = mkstemp(script);
 
     assert_true(fd >= 0);
-    assert_int_equal(dlr_self_sibling("../dlrover-data", program, sizeof(program)), 0);
+    assert_int_equal(
+        dlr_install_path_sibling("../dlrover-data", program, sizeof(program)), 0);
     dprintf(fd, "#!/bin/sh\nexec ip netns exec side%u %s \"$@\"\n", side, program);
     fchmod(fd, 0700);
     close(fd);
@@ -302,7 +303,7 @@ static void a_copy_that_is_stuck_gives_its_slot_back_when_aborted(void **state)
     struct pair p;
 
     be_midway(&p);
-    assert_true(rig_silent(&p.from, 100)); /* chunks are on their way */
+    assert_true(rig_silent(&p.from, 100)); /* blocks are on their way */
     dig_hole();
     expect_given_up(&p, 1);
     assert_int_equal(dlr_slot_state(p.dst[0]), DLR_SLOT_OPEN);

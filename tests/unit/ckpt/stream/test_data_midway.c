@@ -27,7 +27,7 @@ static bool far_from_whole(const struct pair *p)
     void *data;
 
     assert_int_equal(
-        dlr_slot_chunk(p->src, p->data / DLR_SLOT_CHUNK / 2, &data, &bytes, &crc), 0);
+        dlr_slot_block(p->src, p->data / DLR_SLOT_BLOCK / 2, &data, &bytes, &crc), 0);
     for (unsigned k = 0; k < 2; k++) {
         size_t at = (size_t)((char *)data - (char *)dlr_slot_base(p->src));
 
@@ -54,8 +54,8 @@ static bool freeze_receiver(struct pair *p)
 static void blank(struct pair *p)
 {
     for (unsigned k = 0; k < 2; k++)
-        memset((char *)dlr_slot_base(p->dst[k]) + DLR_SLOT_CHUNK, 0,
-               p->data - DLR_SLOT_CHUNK);
+        memset((char *)dlr_slot_base(p->dst[k]) + DLR_SLOT_BLOCK, 0,
+               p->data - DLR_SLOT_BLOCK);
 }
 
 static bool is_filled(const struct dlr_slot *slot)
@@ -88,8 +88,8 @@ static void send_and_catch(struct pair *p)
     fail_msg("it was always too quick");
 }
 
-/* Its head, and its region table, which no chunk needs. */
-static void a_meta_block_that_changes_while_chunks_come_is_not_sealed(void **state)
+/* Its head, and its region table, which no block needs. */
+static void a_meta_block_that_changes_while_blocks_come_is_not_sealed(void **state)
 {
     static const unsigned at[] = {57, 128 + 10};
 
@@ -236,7 +236,7 @@ static void a_restarted_process_adopts_its_slots(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_meta_block_that_changes_while_chunks_come_is_not_sealed),
+        cmocka_unit_test(a_meta_block_that_changes_while_blocks_come_is_not_sealed),
         cmocka_unit_test(no_worker_takes_a_slot_that_a_copy_comes_to),
         cmocka_unit_test(a_copy_that_is_asked_for_again_goes_on),
         cmocka_unit_test(a_killed_receiver_ends_the_transfer),

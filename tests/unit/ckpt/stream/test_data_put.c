@@ -198,7 +198,7 @@ static void what_a_stranger_writes_into_a_slot_does_not_stay(void **state)
         assert_int_equal(rig_done(&p.from, 1, NULL, 0), 0);
         copy = pair_expect_copy(&p, p.src);
         dlr_slot_meta(copy, &meta, &bytes);
-        assert_int_equal(dlr_slot_chunk(copy, 1, &data, &bytes, &crc), 0);
+        assert_int_equal(dlr_slot_block(copy, 1, &data, &bytes, &crc), 0);
         k = copy == p.dst[i < 2] ? 1 : 0; /* the copy's, or the other one */
         data = i == 1 ? (char *)meta + sizeof(struct dlr_meta_head) : data;
         bytes = (size_t)((char *)data - (char *)dlr_slot_base(copy));

@@ -41,11 +41,11 @@ static void flip(struct dlr_slot *slot)
     uint32_t crc;
     void *data;
 
-    assert_int_equal(dlr_slot_chunk(slot, 2, &data, &bytes, &crc), 0);
+    assert_int_equal(dlr_slot_block(slot, 2, &data, &bytes, &crc), 0);
     ((unsigned char *)data)[bytes / 2] ^= 0x10;
 }
 
-static void a_bad_chunk_is_told_and_its_slot_is_dead(void **state)
+static void a_bad_block_is_told_and_its_slot_is_dead(void **state)
 {
     struct dlr_slot *bad = rig_slot(&p, RANK, 0), *good = rig_slot(&p, RANK, 1);
     struct dlr_local_msg msg;
@@ -58,7 +58,7 @@ static void a_bad_chunk_is_told_and_its_slot_is_dead(void **state)
     assert_int_equal(msg.rank, RANK);
     assert_int_equal(msg.arg[0], v.round);
     assert_int_equal(msg.step, v.step);
-    assert_string_equal(msg.text, "chunk 2 is corrupt in memory");
+    assert_string_equal(msg.text, "block 2 is corrupt in memory");
     assert_true(rig_alive(&p));
     assert_int_equal(dlr_slot_state(bad), DLR_SLOT_DEAD);
     assert_int_equal(dlr_slot_state(good), DLR_SLOT_SEALED);
@@ -79,12 +79,12 @@ static void memory_that_cannot_be_read_is_told_and_ends_nothing(void **state)
 
     rig_snapshot(slot, RANK, v, BYTES);
     dlr_format(path, sizeof(path), "%s/r%d.s0", p.dir, RANK);
-    assert_int_equal(truncate(path, 2 * DLR_SLOT_CHUNK), 0); /* in the chunk 1 */
+    assert_int_equal(truncate(path, 2 * DLR_SLOT_BLOCK), 0); /* in the block 1 */
     rig_await(&p, DLR_LOCAL_D_BAD, &msg);
-    assert_string_equal(msg.text, "chunk 1 cannot be read from memory");
+    assert_string_equal(msg.text, "block 1 cannot be read from memory");
     assert_true(rig_alive(&p));
     assert_int_equal(dlr_slot_state(slot), DLR_SLOT_DEAD);
-    assert_int_equal(dlr_slot_chunk(slot, 1, &data, &bytes, &crc), 0);
+    assert_int_equal(dlr_slot_block(slot, 1, &data, &bytes, &crc), 0);
     memset(data, 1,
            bytes); /* as the one that writes it next does: it is memory again */
     dlr_slot_unmap(slot);
@@ -217,7 +217,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(a_bad_chunk_is_told_and_its_slot_is_dead),
+        T(a_bad_block_is_told_and_its_slot_is_dead),
         T(memory_that_cannot_be_read_is_told_and_ends_nothing),
         T(a_head_that_cannot_be_read_is_told_and_ends_nothing),
         T(nothing_is_read_while_a_slot_is_filled),

@@ -17,7 +17,7 @@
 #include "common/base/clock.h"
 #include "tests/support/data_rig.h"
 
-#define DATA (UINT64_C(1) << 16) /* one chunk */
+#define DATA (UINT64_C(1) << 16) /* one block */
 #define RANK 3
 #define ROUND 5
 
@@ -32,8 +32,8 @@ struct place {
     unsigned char key[DLR_MAC_KEY];
     struct dlr_wire_begin begin;
     struct dlr_mac mac;
-    unsigned char chunk[DATA];
-    bool asked, there; /* BEGIN came; chunk did */
+    unsigned char block[DATA];
+    bool asked, there; /* BEGIN came; block did */
 };
 
 static void on_taken(void *arg, int rc)
@@ -49,12 +49,12 @@ static void in(void *arg, unsigned kind, struct dlr_net_in *in)
     struct place *p = arg;
     const void *address, *meta;
 
-    if (kind == DLR_WIRE_CHUNK) {
-        struct dlr_wire_chunk head;
+    if (kind == DLR_WIRE_BLOCK) {
+        struct dlr_wire_block head;
 
-        assert_int_equal(dlr_wire_read_chunk(in->head, in->head_bytes, &head), 0);
+        assert_int_equal(dlr_wire_read_block(in->head, in->head_bytes, &head), 0);
         assert_int_equal(in->bytes, DATA);
-        if (dlr_net_take(in, p->chunk, on_taken, p) == 1)
+        if (dlr_net_take(in, p->block, on_taken, p) == 1)
             p->there = true;
         return;
     }
@@ -237,22 +237,22 @@ static void a_refusal_needs_no_key(void **state)
 static void a_changed_bit_is_found(void **state)
 {
     unsigned char round[DLR_MAC_KEY] = "round", salt[DLR_WIRE_SALT], data[64] = "data";
-    struct dlr_wire_chunk head = {.magic = DLR_WIRE_MAGIC, .id = 7, .index = 5};
+    struct dlr_wire_block head = {.magic = DLR_WIRE_MAGIC, .id = 7, .index = 5};
     struct dlr_mac mac, again;
 
     assert_int_equal(dlr_mac_begin(&mac, round, salt), 0);
     assert_int_equal(dlr_mac_join(&again, round, salt), 0);
-    assert_int_equal(dlr_mac_sign_chunk(&mac, &head, data, sizeof(data)), 0);
-    assert_int_equal(dlr_mac_check_chunk(&again, &head, data, sizeof(data)), 0);
+    assert_int_equal(dlr_mac_sign_block(&mac, &head, data, sizeof(data)), 0);
+    assert_int_equal(dlr_mac_check_block(&again, &head, data, sizeof(data)), 0);
     for (unsigned bit = 0; bit < 8 * sizeof(head); bit++) {
         ((unsigned char *)&head)[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        assert_int_equal(dlr_mac_check_chunk(&mac, &head, data, sizeof(data)),
+        assert_int_equal(dlr_mac_check_block(&mac, &head, data, sizeof(data)),
                          -EKEYREJECTED);
         ((unsigned char *)&head)[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
     for (unsigned bit = 0; bit < 8 * sizeof(data); bit++) {
         data[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        assert_int_equal(dlr_mac_check_chunk(&mac, &head, data, sizeof(data)),
+        assert_int_equal(dlr_mac_check_block(&mac, &head, data, sizeof(data)),
                          -EKEYREJECTED);
         assert_int_equal(dlr_mac_sign(&mac, data, sizeof(data)), 0);
         assert_int_equal(dlr_mac_check(&mac, data, sizeof(data)), 0);
@@ -260,8 +260,8 @@ static void a_changed_bit_is_found(void **state)
         assert_int_equal(dlr_mac_check(&mac, data, sizeof(data)), -EKEYREJECTED);
         memset(data + sizeof(data) - DLR_WIRE_TAG, 0, DLR_WIRE_TAG);
     }
-    assert_int_equal(dlr_mac_check_chunk(&mac, &head, data, sizeof(data)), 0);
-    assert_int_equal(dlr_mac_check_chunk(&mac, &head, data, sizeof(data) - 1),
+    assert_int_equal(dlr_mac_check_block(&mac, &head, data, sizeof(data)), 0);
+    assert_int_equal(dlr_mac_check_block(&mac, &head, data, sizeof(data) - 1),
                      -EKEYREJECTED);
 }
 
@@ -279,9 +279,9 @@ static void keys_are_apart(void **state)
     assert_int_equal(dlr_mac_begin(&one, a, salt), 0);
     assert_int_equal(dlr_mac_begin(&two, a, more), 0);
     assert_memory_not_equal(salt, more, sizeof(salt));
-    assert_memory_not_equal(one.chunk, two.chunk, sizeof(a));
+    assert_memory_not_equal(one.block, two.block, sizeof(a));
     assert_memory_not_equal(one.message, two.message, sizeof(a));
-    assert_memory_not_equal(one.message, one.chunk, sizeof(a));
+    assert_memory_not_equal(one.message, one.block, sizeof(a));
     assert_int_equal(dlr_mac_sign(&off, more, sizeof(more)), 0);
     assert_int_equal(dlr_mac_check(&off, more, sizeof(more)), -EKEYREJECTED);
 }

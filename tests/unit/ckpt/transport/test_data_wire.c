@@ -21,7 +21,7 @@
 #include "common/base/str.h"
 #include "tests/support/data_rig.h"
 
-#define DATA (UINT64_C(3) << 19) /* two chunks, the second half as long */
+#define DATA (UINT64_C(3) << 19) /* two blocks, the second half as long */
 #define RANK 3
 #define ROUND 5
 
@@ -237,9 +237,9 @@ static void begin_well(struct raw *r)
     assert_int_equal(count(r, DLR_SLOT_FREE), 1);
 }
 
-static struct dlr_wire_chunk chunk_head(const struct raw *r, uint32_t index)
+static struct dlr_wire_block block_head(const struct raw *r, uint32_t index)
 {
-    struct dlr_wire_chunk head = {.magic = DLR_WIRE_MAGIC,
+    struct dlr_wire_block head = {.magic = DLR_WIRE_MAGIC,
                                   .version = DLR_WIRE_VERSION,
                                   .id = r->answer.peer_id,
                                   .index = index};
@@ -248,41 +248,41 @@ static struct dlr_wire_chunk chunk_head(const struct raw *r, uint32_t index)
     return head;
 }
 
-static void chunk_of(const struct raw *r, uint32_t index, void **ret_data,
+static void block_of(const struct raw *r, uint32_t index, void **ret_data,
                      size_t *ret_bytes)
 {
     uint32_t crc;
 
-    assert_int_equal(dlr_slot_chunk(r->src, index & 1, ret_data, ret_bytes, &crc), 0);
+    assert_int_equal(dlr_slot_block(r->src, index & 1, ret_data, ret_bytes, &crc), 0);
 }
 
-static void offer_chunk(struct raw *r, const struct dlr_wire_chunk *head,
+static void offer_block(struct raw *r, const struct dlr_wire_block *head,
                         const void *data, size_t bytes)
 {
-    raw_send(r, DLR_WIRE_CHUNK, true, (struct dlr_net_part){head, sizeof(*head)},
+    raw_send(r, DLR_WIRE_BLOCK, true, (struct dlr_net_part){head, sizeof(*head)},
              (struct dlr_net_part){data, bytes});
 }
 
-static void send_chunk(struct raw *r, const struct dlr_wire_chunk *given, int more)
+static void send_block(struct raw *r, const struct dlr_wire_block *given, int more)
 {
-    struct dlr_wire_chunk head = *given;
+    struct dlr_wire_block head = *given;
     size_t bytes;
     void *data;
 
-    chunk_of(r, head.index, &data, &bytes);
+    block_of(r, head.index, &data, &bytes);
     bytes += (size_t)more;
-    assert_int_equal(dlr_mac_sign_chunk(&r->mac, &head, data, bytes), 0);
-    offer_chunk(r, &head, data, bytes);
+    assert_int_equal(dlr_mac_sign_block(&r->mac, &head, data, bytes), 0);
+    offer_block(r, &head, data, bytes);
 }
 
-/* Both chunks, and the slot is whole. */
+/* Both blocks, and the slot is whole. */
 static void finish_well(struct raw *r)
 {
-    struct dlr_wire_chunk first = chunk_head(r, 0), second = chunk_head(r, 1);
+    struct dlr_wire_block first = block_head(r, 0), second = block_head(r, 1);
 
-    send_chunk(r, &second, 0);
+    send_block(r, &second, 0);
     assert_int_equal(count(r, DLR_SLOT_SEALED), 0);
-    send_chunk(r, &first, 0);
+    send_block(r, &first, 0);
     await(r, &r->ack);
     assert_int_equal(r->ack.error, 0);
     assert_int_equal(count(r, DLR_SLOT_SEALED), 1);
@@ -320,37 +320,37 @@ static void a_changed_meta_block_opens_nothing(void **state)
     finish_well(r);
 }
 
-static void a_changed_chunk_is_not_written(void **state)
+static void a_changed_block_is_not_written(void **state)
 {
     static const uint32_t indexes[] = {2, 3, 1u << 16, UINT32_MAX - 1, UINT32_MAX};
     struct raw *r = *state;
-    struct dlr_wire_chunk head;
+    struct dlr_wire_block head;
     unsigned char *data;
     size_t bytes;
     uint32_t crc;
 
     begin_well(r);
-    assert_int_equal(dlr_slot_chunk(r->src, 0, (void **)&data, &bytes, &crc), 0);
+    assert_int_equal(dlr_slot_block(r->src, 0, (void **)&data, &bytes, &crc), 0);
     data[0] ^= 1; /* taken, it would end the copy */
-    for (size_t i = 0; i < offsetof(struct dlr_wire_chunk, index); i++) {
-        if (i == offsetof(struct dlr_wire_chunk, zero))
+    for (size_t i = 0; i < offsetof(struct dlr_wire_block, index); i++) {
+        if (i == offsetof(struct dlr_wire_block, zero))
             i += sizeof(head.zero);
-        head = chunk_head(r, 0);
+        head = block_head(r, 0);
         ((unsigned char *)&head)[i] ^= 0x41;
-        send_chunk(r, &head, 0);
+        send_block(r, &head, 0);
     }
     data[0] ^= 1;
     for (unsigned i = 0; i < sizeof(indexes) / sizeof(indexes[0]); i++) {
-        head = chunk_head(r, indexes[i]);
-        send_chunk(r, &head, 0);
+        head = block_head(r, indexes[i]);
+        send_block(r, &head, 0);
     }
-    head = chunk_head(r, 1);
-    send_chunk(r, &head, -1); /* too short, too long */
-    send_chunk(r, &head, 1);
+    head = block_head(r, 1);
+    send_block(r, &head, -1); /* too short, too long */
+    send_block(r, &head, 1);
     for (unsigned i = 0; i < 4; i++) /* again and again */
-        send_chunk(r, &head, 0);
-    head = chunk_head(r, 0);
-    send_chunk(r, &head, 0);
+        send_block(r, &head, 0);
+    head = block_head(r, 0);
+    send_block(r, &head, 0);
     await(r, &r->ack);
     assert_int_equal(r->ack.error, 0);
     assert_int_equal(count(r, DLR_SLOT_SEALED), 1);
@@ -373,7 +373,7 @@ static void answers_nobody_asked_for_are_dropped(void **state)
     raw_send(r, DLR_WIRE_ACK, true, (struct dlr_net_part){&answer, 3},
              (struct dlr_net_part){r->payload, 100});
     if (r->mac.on) /* a stream ends with it (test_data_tls_frame.c) */
-        raw_send(r, DLR_WIRE_CHUNK, false,
+        raw_send(r, DLR_WIRE_BLOCK, false,
                  (struct dlr_net_part){&answer, sizeof(answer)}, none);
     raw_send(r, DLR_WIRE_BEGIN, true,
              (struct dlr_net_part){&r->begin, DLR_NET_HEAD_MAX},
@@ -422,66 +422,66 @@ static void who_has_not_the_key_begins_nothing(void **state)
 /* CRC32C of five bytes that are XORed in does not change: they are its polynomial. */
 static const unsigned char same_crc[] = {0xf1, 0x76, 0xec, 0x05, 0x01};
 
-static void other_data(const struct raw *r, struct dlr_wire_chunk *head,
+static void other_data(const struct raw *r, struct dlr_wire_block *head,
                        unsigned char *data, size_t bytes)
 {
     uint32_t crc = dlr_crc32c(0, data, bytes);
 
-    assert_int_equal(dlr_mac_sign_chunk(&r->mac, head, data, bytes), 0);
+    assert_int_equal(dlr_mac_sign_block(&r->mac, head, data, bytes), 0);
     for (unsigned i = 0; i < sizeof(same_crc); i++)
         data[1000 + i] ^= same_crc[i];
     assert_int_equal(dlr_crc32c(0, data, bytes), crc);
 }
 
-static void no_tag(const struct raw *r, struct dlr_wire_chunk *head,
+static void no_tag(const struct raw *r, struct dlr_wire_block *head,
                    unsigned char *data, size_t bytes)
 {
 }
 
-static void tag_of_another_transfer(const struct raw *r, struct dlr_wire_chunk *head,
+static void tag_of_another_transfer(const struct raw *r, struct dlr_wire_block *head,
                                     unsigned char *data, size_t bytes)
 {
     unsigned char salt[DLR_WIRE_SALT];
     struct dlr_mac other;
 
     assert_int_equal(dlr_mac_begin(&other, r->key, salt), 0);
-    assert_int_equal(dlr_mac_sign_chunk(&other, head, data, bytes), 0);
+    assert_int_equal(dlr_mac_sign_block(&other, head, data, bytes), 0);
 }
 
-static void tag_of_another_chunk(const struct raw *r, struct dlr_wire_chunk *head,
+static void tag_of_another_block(const struct raw *r, struct dlr_wire_block *head,
                                  unsigned char *data, size_t bytes)
 {
     head->index++;
-    assert_int_equal(dlr_mac_sign_chunk(&r->mac, head, data, bytes), 0);
+    assert_int_equal(dlr_mac_sign_block(&r->mac, head, data, bytes), 0);
     head->index--;
 }
 
-static void tag_of_another_id(const struct raw *r, struct dlr_wire_chunk *head,
+static void tag_of_another_id(const struct raw *r, struct dlr_wire_block *head,
                               unsigned char *data, size_t bytes)
 {
     head->id++;
-    assert_int_equal(dlr_mac_sign_chunk(&r->mac, head, data, bytes), 0);
+    assert_int_equal(dlr_mac_sign_block(&r->mac, head, data, bytes), 0);
     head->id--;
 }
 
 /* Their sums are right: nothing but the tag tells them from what the sender has sent. */
-static void a_chunk_that_its_sender_has_not_made_is_refused(void **state)
+static void a_block_that_its_sender_has_not_made_is_refused(void **state)
 {
     static const struct {
         const char *name;
-        void (*make)(const struct raw *r, struct dlr_wire_chunk *head,
+        void (*make)(const struct raw *r, struct dlr_wire_block *head,
                      unsigned char *data, size_t bytes);
     } rows[] = {
         {"other data", other_data},
         {"no tag", no_tag},
         {"of another transfer", tag_of_another_transfer},
-        {"of another chunk", tag_of_another_chunk},
+        {"of another block", tag_of_another_block},
         {"of another id", tag_of_another_id},
     };
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        static unsigned char data[DLR_SLOT_CHUNK];
-        struct dlr_wire_chunk head;
+        static unsigned char data[DLR_SLOT_BLOCK];
+        struct dlr_wire_block head;
         struct raw *r;
         size_t bytes;
         void *from;
@@ -490,13 +490,13 @@ static void a_chunk_that_its_sender_has_not_made_is_refused(void **state)
         if (r->mac.on) {
             print_message("%s\n", rows[i].name);
             begin_well(r);
-            head = chunk_head(r, 1);
-            send_chunk(r, &head, 0);
-            head = chunk_head(r, 0);
-            chunk_of(r, 0, &from, &bytes);
+            head = block_head(r, 1);
+            send_block(r, &head, 0);
+            head = block_head(r, 0);
+            block_of(r, 0, &from, &bytes);
             memcpy(data, from, bytes);
             rows[i].make(r, &head, data, bytes);
-            offer_chunk(r, &head, data, bytes);
+            offer_block(r, &head, data, bytes);
             await(r, &r->ack);
             assert_int_equal(r->ack.error, EKEYREJECTED);
             assert_int_equal(count(r, DLR_SLOT_SEALED), 0);
@@ -513,13 +513,13 @@ int main(void)
                                         raw_down_all),
         cmocka_unit_test_setup_teardown(a_changed_meta_block_opens_nothing, raw_up,
                                         raw_down_all),
-        cmocka_unit_test_setup_teardown(a_changed_chunk_is_not_written, raw_up,
+        cmocka_unit_test_setup_teardown(a_changed_block_is_not_written, raw_up,
                                         raw_down_all),
         cmocka_unit_test_setup_teardown(answers_nobody_asked_for_are_dropped, raw_up,
                                         raw_down_all),
         cmocka_unit_test_setup_teardown(who_has_not_the_key_begins_nothing, raw_up,
                                         raw_down_all),
-        cmocka_unit_test(a_chunk_that_its_sender_has_not_made_is_refused),
+        cmocka_unit_test(a_block_that_its_sender_has_not_made_is_refused),
     };
 
     setenv("UCX_TLS", "tcp,self", 1);

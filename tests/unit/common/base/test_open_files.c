@@ -75,7 +75,7 @@ static void become_supervisor(const char *dir, unsigned nodes, unsigned limit)
     dlr_format(tasks, sizeof(tasks), "SLURM_TASKS_PER_NODE=1(x%u)", nodes);
     dlr_format(cpus, sizeof(cpus), "SLURM_JOB_CPUS_PER_NODE=1(x%u)", nodes);
     dlr_format(word, sizeof(word), "--state-dir=%s", dir);
-    if (dlr_self_sibling("../dlrover-supervisor", path, sizeof(path)) == 0 &&
+    if (dlr_install_path_sibling("../dlrover-supervisor", path, sizeof(path)) == 0 &&
         setrlimit(RLIMIT_NOFILE, &low) == 0)
         execve(path, argv, env);
     _exit(99);

@@ -22,7 +22,7 @@ struct conf {
     char dir[DLR_OPT_TEXT];
     char word[DLR_OPT_TEXT];
     char name[DLR_OPT_TEXT];
-    struct dlr_beat_conf beat;
+    struct dlr_heartbeat_conf beat;
     struct dlr_every_conf every;
     int64_t keep_ms;
     unsigned part;
@@ -399,22 +399,22 @@ static void a_table_has_key_default_value_and_meaning(void **state)
 
 static void job_settings_survive_being_shown(void **state)
 {
-    struct dlr_jobconf conf, again;
+    struct dlr_job_config conf, again;
 
     memset(&conf, 0, sizeof(conf));
     memset(&again, 0, sizeof(again));
-    dlr_jobconf_init(&conf);
-    for (const struct dlr_opt *opt = dlr_jobconf_opts; opt->name; opt++) {
+    dlr_job_config_init(&conf);
+    for (const struct dlr_opt *opt = dlr_job_config_opts; opt->name; opt++) {
         char text[DLR_OPT_TEXT];
 
         print_message("row '%s'\n", opt->name);
         assert_int_equal(dlr_opt_show(opt, &conf, text, sizeof(text)), 0);
-        assert_int_equal(dlr_opt_set(dlr_jobconf_opts, opt->name, text, &again, NULL),
-                         0);
+        assert_int_equal(
+            dlr_opt_set(dlr_job_config_opts, opt->name, text, &again, NULL), 0);
         assert_true(strlen(opt->name) < 64); /* what a word's name may have */
     }
     assert_memory_equal(&conf, &again, sizeof(conf));
-    assert_int_equal(dlr_jobconf_dead_ms(&conf), 1000);
+    assert_int_equal(dlr_job_config_dead_ms(&conf), 1000);
 }
 
 static void a_transport_is_one_of_three_words(void **state)

@@ -225,7 +225,7 @@ static void a_kill_can_spare_the_srun_that_has_output_to_write(void **state)
     dlr_rig_start(&rig, NULL);
     srun = start_srun();
     dlr_rig_round(&rig, 0, "[0]", "null");
-    dlr_rig_say(&rig, "kill", "s:i, s:b", "round", 0, "drain", 1);
+    dlr_rig_say(&rig, "kill", "s:i, s:b", "round", 0, "flush", 1);
     expect_clean(0, 0);
     assert_int_equal(waitpid(srun, NULL, WNOHANG), 0);
     dlr_rig_say(&rig, "kill", "s:i", "round", 0);
@@ -251,7 +251,7 @@ static void a_task_that_comes_late_is_killed_too(void **state)
 
 static void expect_lapsed(int killed)
 {
-    json_t *msg = dlr_rig_expect(&rig, "lapsed");
+    json_t *msg = dlr_rig_expect(&rig, "lease_expired");
 
     assert_int_equal(dlr_rig_int(msg, "round"), 0);
     assert_int_equal(dlr_rig_int(msg, "killed"), killed);
@@ -317,11 +317,11 @@ static void a_suspended_job_keeps_its_workers(void **state)
     leased_task(&t);
     rig.holding = true;
     suspend_agent();
-    assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
+    assert_true(dlr_rig_silent(&rig, "lease_expired", RIG_DEAD_MS * 5 / 4));
     rig.holding = false;
     kill(rig.pid, SIGCONT);
     dlr_rig_await(&rig, "awake");
-    assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
+    assert_true(dlr_rig_silent(&rig, "lease_expired", RIG_DEAD_MS * 5 / 4));
     rig.leasing = false; /* and then it lives by the lease again */
     end_with_the_lease(&t);
 }
@@ -333,7 +333,7 @@ static void a_node_stopped_without_a_hold_is_a_frozen_one(void **state)
     leased_task(&t);
     suspend_agent(); /* the supervisor does not agree */
     rig.leasing = false;
-    assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
+    assert_true(dlr_rig_silent(&rig, "lease_expired", RIG_DEAD_MS * 5 / 4));
     kill(rig.pid, SIGCONT);
     end_with_the_lease(&t);
 }
@@ -361,7 +361,7 @@ static void sigterm_leaves_the_tasks_to_slurm(void **state)
     kill(rig.pid, SIGTERM);
     dlr_rig_await(&rig, "term");
     rig.leasing = false;
-    assert_true(dlr_rig_silent(&rig, "lapsed", RIG_DEAD_MS * 5 / 4));
+    assert_true(dlr_rig_silent(&rig, "lease_expired", RIG_DEAD_MS * 5 / 4));
     assert_int_equal(kill(t.pid, 0), 0);
     end_task(t.pid, t.alive);
     close(t.stepd);

@@ -78,7 +78,7 @@ static struct dlr_slot *map(int rank, unsigned k)
 /* The rank's slot that holds the version; unmap. */
 static struct dlr_slot *copy_of(int rank)
 {
-    for (unsigned k = 0; k <= DLR_STORE_BROUGHT; k++) {
+    for (unsigned k = 0; k <= DLR_STORE_FETCHED; k++) {
         struct dlr_slot *slot = map(rank, k);
 
         if (slot && dlr_slot_state(slot) >= DLR_SLOT_SEALED &&
@@ -91,7 +91,7 @@ static struct dlr_slot *copy_of(int rank)
 }
 
 /* A copy from another node has come, for a worker to read. */
-static void bring(void)
+static void fetch(void)
 {
     struct dlr_slot_owner owner = {dlr_slot_key("c.17.run"), AWAY, 12};
     struct dlr_ckpt_region region = {.name = "w",
@@ -106,7 +106,7 @@ static void bring(void)
     struct dlr_err err;
     char name[64];
 
-    dlr_store_name(AWAY, DLR_STORE_BROUGHT, name, sizeof(name));
+    dlr_store_name(AWAY, DLR_STORE_FETCHED, name, sizeof(name));
     assert_int_equal(dlr_slot_plan_new(&region, 1, &owner, &plan, &err), 0);
     assert_int_equal(dlr_slot_create(dir, name, dlr_slot_plan_bytes(plan), &slot, &err),
                      0);
@@ -153,7 +153,7 @@ static void the_slot_is_dead_at_once(void **state)
 
         print_message("%s\n", rows[i].name);
         begin();
-        bring();
+        fetch();
         slot = copy_of(rows[i].rank);
         other = copy_of(rows[i].rank == OWN ? MATE : OWN);
         report_corrupt(rows[i].rank);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_agent_say,dlr_agent_say_bytes */
+/* build: wrap=dlr_agent_send_supervisor,dlr_agent_send_supervisor_bytes */
 /* The engine of beats and leases alone, and what holds a lease while the job is suspended. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,8 +39,8 @@ static struct rig {
 
 /* --- the supervisor ---------------------------------------------------------------------- */
 
-void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg);
-void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
+void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg);
+void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg)
 {
     size_t at = strlen(rig.said);
 
@@ -50,16 +50,16 @@ void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
 }
 
 /* It answers at once. */
-void __wrap_dlr_agent_say_bytes(struct dlr_agent_base *base, const void *data,
-                                size_t size);
-void __wrap_dlr_agent_say_bytes(struct dlr_agent_base *base, const void *data,
-                                size_t size)
+void __wrap_dlr_agent_send_supervisor_bytes(struct dlr_agent_base *base,
+                                            const void *data, size_t size);
+void __wrap_dlr_agent_send_supervisor_bytes(struct dlr_agent_base *base,
+                                            const void *data, size_t size)
 {
-    unsigned char buf[DLR_BEAT_BYTES];
-    struct dlr_beat b;
+    unsigned char buf[DLR_HEARTBEAT_BYTES];
+    struct dlr_heartbeat b;
 
     rig.beats++;
-    assert_int_equal(dlr_beat_unpack(data, size, &b), 0);
+    assert_int_equal(dlr_heartbeat_unpack(data, size, &b), 0);
     assert_int_equal(b.round, 2);
     assert_int_equal(b.step_min, 10);
     assert_int_equal(b.step_max, 11);
@@ -68,7 +68,7 @@ void __wrap_dlr_agent_say_bytes(struct dlr_agent_base *base, const void *data,
     rig.answers--;
     b.kind = DLR_LEASE;
     b.lease_ms = rig.lease_ms;
-    dlr_beat_pack(&b, buf);
+    dlr_heartbeat_pack(&b, buf);
     dlr_agent_lease_take(rig.lease, buf, sizeof(buf));
 }
 
@@ -130,7 +130,7 @@ static int setup(void **state)
 {
     rig = (struct rig){
         .round = {.known = true, .round = 2}, .lease_ms = LEASE_MS, .answers = 3};
-    dlr_jobconf_init(&rig.self.job);
+    dlr_job_config_init(&rig.self.job);
     rig.self.job.lease_timer = true;
     rig.self.job.beat.every_ms = EVERY_MS;
     rig.base = dlr_agent_base_new(NULL, NULL);
@@ -165,7 +165,7 @@ static void what_is_not_answered_any_more_ends_the_lease_and_is_silence(void **s
     assert_true(rig.over);
     assert_true(rig.beats > 3);
     assert_non_null(
-        strstr(rig.said, "lapsed;")); /* twice on a machine that stood still */
+        strstr(rig.said, "lease_expired;")); /* twice on a machine that stood still */
     assert_true(rig.shown_ns > 0);
 }
 

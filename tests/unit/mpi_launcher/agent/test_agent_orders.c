@@ -64,7 +64,7 @@ static int ask_for_copy(void)
     json_t *msg;
 
     dlr_rig_send(fd, DLR_LOCAL_PEEK, 1, 0, 0, 3, 0);
-    msg = dlr_rig_expect(&rig, "bring");
+    msg = dlr_rig_expect(&rig, "fetch");
     assert_int_equal(dlr_rig_int(msg, "round"), 1);
     assert_int_equal(dlr_rig_int(msg, "rank"), 3);
     json_decref(msg);
@@ -92,18 +92,18 @@ static void a_copy_that_is_not_here_is_asked_for(void **state)
 
     dlr_rig_begin(&rig, NULL, 1, "[0]", "{\"vround\":0,\"step\":10,\"world\":4}");
     fd = ask_for_copy();
-    dlr_rig_say(&rig, "brought", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc", 0,
+    dlr_rig_say(&rig, "fetched", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc", 0,
                 "path", "/x/r3");
     expect_peeked(fd, 0, "/x/r3");
     fd = ask_for_copy();
-    dlr_rig_say(&rig, "brought", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc",
+    dlr_rig_say(&rig, "fetched", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc",
                 ENOENT, "why", "no node has it");
     expect_peeked(fd, ENOENT, "no node has it");
     fd = ask_for_copy();
-    dlr_rig_say(&rig, "brought", "s:i, s:i, s:i", "round", 1, "rank", 3, "rc", 0);
+    dlr_rig_say(&rig, "fetched", "s:i, s:i, s:i", "round", 1, "rank", 3, "rc", 0);
     expect_peeked(fd, ENOENT, "its copy has gone"); /* it is not in this memory */
     close(ask_for_copy());                          /* nobody waits any more */
-    dlr_rig_say(&rig, "brought", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc", 0,
+    dlr_rig_say(&rig, "fetched", "s:i, s:i, s:i, s:s", "round", 1, "rank", 3, "rc", 0,
                 "path", "/x/r3");
     dlr_rig_sync(&rig);
     dlr_rig_stop(&rig);
@@ -114,7 +114,7 @@ static void expect_room(uint64_t bytes, bool make, int error)
     json_t *msg;
 
     dlr_rig_say(&rig, "reserve", "s:i, s:i, s:I, s:b, s:b", "round", 1, "rank", 3,
-                "bytes", (json_int_t)bytes, "bring", 1, "make", make);
+                "bytes", (json_int_t)bytes, "fetch", 1, "make", make);
     msg = dlr_rig_expect(&rig, "room");
     assert_int_equal(dlr_rig_int(msg, "rank"), 3);
     assert_int_equal(dlr_rig_int(msg, "rc"), error);
@@ -199,7 +199,7 @@ static void only_sigterm_and_bye_end_it(void **state)
     for (size_t i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
         kill(rig.pid, harmless[i]);
     dlr_rig_sync(&rig);
-    dlr_rig_say(&rig, "bye", "");
+    dlr_rig_say(&rig, "shutdown", "");
     assert_int_equal(dlr_rig_wait_end(&rig), 0);
     dlr_rig_stop(&rig);
 }
@@ -309,17 +309,17 @@ static void a_data_process_that_dies_too_often_rests(void **state)
     assert_true(dlr_rig_noted(&rig, "config 0"));
     dlr_rig_sync(&rig);
     dlr_rig_say(&rig, "who", "");
-    for (unsigned i = 0; i < DLR_DEATHS_MAX; i++) {
+    for (unsigned i = 0; i < DLR_RESTART_DELAY_MAX; i++) {
         pid_t pid = next_data_process(true);
 
-        if (i == DLR_DEATHS_MAX - 1) { /* asked for slots, it dies of it */
+        if (i == DLR_RESTART_DELAY_MAX - 1) { /* asked for slots, it dies of it */
             kill(pid, SIGSTOP);
             dlr_rig_say(&rig, "reserve", "s:i, s:i, s:i", "round", 0, "rank", 9,
                         "bytes", 65536);
             dlr_rig_sync(&rig);
         }
         kill(pid, SIGKILL); /* a sanitizer catches others */
-        if (i < DLR_DEATHS_MAX - 1)
+        if (i < DLR_RESTART_DELAY_MAX - 1)
             next_data_process(false);
     }
     expect_no_slots("the data process was killed by signal 9 (Killed)");
@@ -349,25 +349,25 @@ static void malformed_messages_do_nothing(void **state)
         "",
         "{",
         "[]",
-        "{\"v\":1,\"t\":\"round\"}",
-        "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"zz\",\"nodes\":[],"
+        "{\"v\":2,\"t\":\"round\"}",
+        "{\"v\":2,\"t\":\"round\",\"round\":1,\"token\":\"zz\",\"nodes\":[],"
         "\"partners\":{}}",
-        "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"" RIG_TOKEN
+        "{\"v\":2,\"t\":\"round\",\"round\":1,\"token\":\"" RIG_TOKEN
         "\",\"nodes\":[7],"
         "\"partners\":{},\"restore\":null}",
-        "{\"v\":1,\"t\":\"round\",\"round\":1,\"token\":\"" RIG_TOKEN "\",\"nodes\":[],"
+        "{\"v\":2,\"t\":\"round\",\"round\":1,\"token\":\"" RIG_TOKEN "\",\"nodes\":[],"
         "\"partners\":{\"n1\":7},\"restore\":null}",
-        "{\"v\":1,\"t\":\"round\",\"round\":-1}",
-        "{\"v\":1,\"t\":\"kill\"}",
-        "{\"v\":1,\"t\":\"save_at\",\"round\":5,\"step\":1}",
-        "{\"v\":1,\"t\":\"peers\",\"batch\":7}",
-        "{\"v\":1,\"t\":\"peers\",\"batch\":\"n2\",\"peers\":[[\"n1\",\"a\",1]]}",
-        "{\"v\":1,\"t\":\"welcome\",\"gen\":1,\"dead_ms\":0,\"end_ms\":"
+        "{\"v\":2,\"t\":\"round\",\"round\":-1}",
+        "{\"v\":2,\"t\":\"kill\"}",
+        "{\"v\":2,\"t\":\"save_at\",\"round\":5,\"step\":1}",
+        "{\"v\":2,\"t\":\"peers\",\"batch\":7}",
+        "{\"v\":2,\"t\":\"peers\",\"batch\":\"n2\",\"peers\":[[\"n1\",\"a\",1]]}",
+        "{\"v\":2,\"t\":\"welcome\",\"gen\":1,\"dead_ms\":0,\"end_ms\":"
         "1}",
-        "{\"v\":1,\"t\":\"welcome\",\"gen\":9,\"dead_ms\":1,\"end_ms\":"
+        "{\"v\":2,\"t\":\"welcome\",\"gen\":9,\"dead_ms\":1,\"end_ms\":"
         "1}",
-        "{\"v\":1,\"t\":\"send\",\"id\":1}",
-        "{\"v\":2,\"t\":\"bye\"}",
+        "{\"v\":2,\"t\":\"send\",\"id\":1}",
+        "{\"v\":3,\"t\":\"shutdown\"}",
         "DLRB",
     };
 
@@ -383,7 +383,7 @@ static void by_hand_it_says_what_it_is(void **state)
     char path[4200], here[4096], cmd[4400], line[512] = "";
     FILE *out;
 
-    dlr_self_sibling("..", here, sizeof(here));
+    dlr_install_path_sibling("..", here, sizeof(here));
     dlr_format(path, sizeof(path), "%s/dlrover-agent", here);
     dlr_format(cmd, sizeof(cmd), "%s 2>&1", path);
     out = popen(cmd, "r");

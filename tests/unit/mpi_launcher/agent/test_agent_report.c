@@ -83,7 +83,7 @@ void __wrap_dlr_agent_done(struct dlr_agent_base *base,
 static int setup(void **state)
 {
     rig = (struct rig){.dir = "/tmp/dlr-test-report.XXXXXX"};
-    dlr_jobconf_init(&rig.self.job);
+    dlr_job_config_init(&rig.self.job);
     if (!mkdtemp(rig.dir))
         return -1;
     dlr_format(rig.program, sizeof(rig.program), "%s/report", rig.dir);

@@ -45,7 +45,7 @@ static const struct {
      "may cost it"},
     {"{\"event\":\"protected\",\"version\":[1,123],\"took_ms\":2100}",
      "step 123 of round 1 is protected again after 2.10 s"},
-    {"{\"event\":\"strangers\",\"node\":\"n2\",\"count\":3}",
+    {"{\"event\":\"auth_failures\",\"node\":\"n2\",\"count\":3}",
      "3 connections to n2 could not prove who made them"},
     {"{\"event\":\"name_taken\",\"node\":\"n2\",\"name\":\"/dev/shm/dlrover-1-7\"}",
      "on n2 somebody else has the name '/dev/shm/dlrover-1-7': stepped around"},
@@ -95,7 +95,7 @@ static const struct {
      "\"least_mb\":54.0,\"limit_mb\":600}",
      "saves begin, 1.50 s after the start; they take 80.5 of 600 MB on n1, the fullest node, "
      "54 at least"},
-    {"{\"event\":\"unvetted\",\"node\":\"n1\",\"why\":\"it is full\"}",
+    {"{\"event\":\"no_vetted_slot\",\"node\":\"n1\",\"why\":\"it is full\"}",
      "no older version is kept in memory: n1: it is full"},
     {"{\"event\":\"torn\",\"version\":[1,40],\"rank\":2,\"committed\":false,\"count\":1,"
      "\"why\":\"region 'w' changed\"}",
@@ -104,12 +104,12 @@ static const struct {
      "\"why\":\"region 'w' changed\"}",
      "step 40 of round 1 is not of one moment: rank 2: region 'w' changed"},
     {"{\"event\":\"copy_bad\",\"version\":[1,40],\"rank\":2,\"node\":\"n1\",\"again\":true,"
-     "\"why\":\"chunk 2 is corrupt in memory\"}",
-     "n1 held a copy of rank 2 of step 40 of round 1 that went bad in its memory: chunk 2 is corrupt in memory"},
+     "\"why\":\"block 2 is corrupt in memory\"}",
+     "n1 held a copy of rank 2 of step 40 of round 1 that went bad in its memory: block 2 is corrupt in memory"},
     {"{\"event\":\"copy_bad\",\"version\":[1,40],\"rank\":2,\"node\":\"n1\",\"again\":false,"
-     "\"why\":\"chunk 2 is corrupt in memory\"}",
+     "\"why\":\"block 2 is corrupt in memory\"}",
      "n1 held a copy of rank 2 of step 40 of round 1 that went bad in its memory; the next save replaces it: "
-     "chunk 2 is corrupt in memory"},
+     "block 2 is corrupt in memory"},
     {"{\"event\":\"copy_remade\",\"version\":[1,40],\"rank\":2,\"node\":\"n1\"}",
      "n1's copy of rank 2 of step 40 of round 1 is good again"},
     {"{\"event\":\"term\",\"node\":\"n1\",\"round\":0}",
@@ -154,7 +154,7 @@ static const struct {
     {"{\"event\":\"round_end\",\"round\":0,\"cause\":\"node\",\"why\":\"n2 was silent\","
      "\"step\":122,\"committed\":[0,120],\"pending\":null,\"restarts\":0}",
      "round 0 ends: n2 was silent; at step 122; committed step 120 of round 0"},
-    {"{\"event\":\"lapsed\",\"node\":\"n2\",\"round\":0,\"silent_ms\":1003,\"killed\":1}",
+    {"{\"event\":\"lease_expired\",\"node\":\"n2\",\"round\":0,\"silent_ms\":1003,\"killed\":1}",
      "n2 did not hear the supervisor for 1.00 s and killed 1 task"},
     {"{\"event\":\"suspended\",\"node\":\"n2\"}", "Slurm suspends the job, says n2"},
     {"{\"event\":\"resumed\",\"held_ms\":61500}", "the job goes on after 1 min 1 s"},
@@ -195,7 +195,7 @@ static const struct {
     {"{\"event\":\"adopted\",\"round\":2,\"took_ms\":90}",
      "round 2 goes on under the new supervisor, found whole in 0.09 s"},
     {"{\"event\":\"renamed\",\"round\":1,\"from\":\"n2\",\"to\":\"n5\"}",
-     "where the program's words say n2, it is told n5"},
+     "where the program's arguments say n2, it is told n5"},
     {"{\"event\":\"takeover\",\"node\":\"n2\",\"from\":\"n1\",\"why\":\"silent\"}",
      "the agent on n2 acts for the supervisor on n1: silent"},
     {"{\"event\":\"end\",\"code\":0,\"why\":null,\"wall_s\":250.2,\"rounds\":1}",
@@ -211,16 +211,41 @@ static const struct {
 
 static void events_are_said_in_plain_words(void **state)
 {
-    char words[DLR_CLI_WORDS];
+    char words[DLR_JOURNAL_EVENT_TEXT];
 
     for (size_t i = 0; i < sizeof(words_rows) / sizeof(*words_rows); i++) {
         json_t *e = json_loads(words_rows[i].event, 0, NULL);
 
         assert_non_null(e);
-        dlr_cli_words(e, words, sizeof(words));
+        dlr_journal_event_text(e, words, sizeof(words));
         if (!dlr_streq(words, words_rows[i].words))
             print_error("%s\n", words_rows[i].event);
         assert_string_equal(words, words_rows[i].words);
+        json_decref(e);
+    }
+}
+
+static void events_of_former_releases_are_read(void **state)
+{
+    static const struct {
+        const char *former, *name;
+    } rows[] = {
+        {.former = "lapsed", .name = "lease_expired"},
+        {.former = "strangers", .name = "auth_failures"},
+        {.former = "unvetted", .name = "no_vetted_slot"},
+        {.former = "from_the_future", .name = "from_the_future"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char line[128];
+        json_t *e;
+
+        snprintf(line, sizeof(line),
+                 "{\"time\":\"2026-11-21T03:00:01.000Z\",\"event\":\"%s\"}",
+                 rows[i].former);
+        e = dlr_cli_event_parse(line, strlen(line));
+        assert_string_equal(json_string_value(json_object_get(e, "event")),
+                            rows[i].name);
         json_decref(e);
     }
 }
@@ -271,7 +296,7 @@ static void a_line_is_cut_where_the_buffer_ends(void **state)
         json_pack("{s:s,s:s}", "event", "rendezvous_failed", "why", "0123456789");
     char small[26];
 
-    dlr_cli_words(e, small, sizeof(small));
+    dlr_journal_event_text(e, small, sizeof(small));
     assert_string_equal(small, "the rendezvous failed: 01");
     json_decref(e);
 }
@@ -387,12 +412,12 @@ static void a_gap_in_protection_has_a_beginning_and_an_end(void **state)
 
     dlr_cli_state_init(&s);
     dlr_cli_state_line(&s, gap, sizeof(gap) - 1);
-    assert_true(s.bare_ms > 0 && s.bare_ms == s.last_ms);
-    assert_string_equal(s.bare_node, "n2");
+    assert_true(s.degraded_since_ms > 0 && s.degraded_since_ms == s.last_ms);
+    assert_string_equal(s.degraded_node, "n2");
     dlr_cli_state_line(&s, start, sizeof(start) - 1); /* another supervisor */
-    assert_true(s.bare_ms > 0);
+    assert_true(s.degraded_since_ms > 0);
     dlr_cli_state_line(&s, end, sizeof(end) - 1);
-    assert_int_equal(s.bare_ms, 0);
+    assert_int_equal(s.degraded_since_ms, 0);
     dlr_cli_state_done(&s);
 }
 
@@ -413,8 +438,8 @@ static void a_lost_node_shows_beside_the_one_that_took_over(void **state)
     assert_int_equal(node(&s, "n5")->first, 1);
     assert_true(node(&s, "n5")->moved);
     assert_int_equal(dlr_cli_state_count(&s, DLR_CLI_TRAINING), 4);
-    assert_int_equal(dlr_cli_state_mood(&s, s.last_ms + 1000), DLR_CLI_GOES_ON);
-    assert_int_equal(dlr_cli_state_mood(&s, s.last_ms + 11000), DLR_CLI_STALLED);
+    assert_int_equal(dlr_cli_state_condition(&s, s.last_ms + 1000), DLR_CLI_RUNNING);
+    assert_int_equal(dlr_cli_state_condition(&s, s.last_ms + 11000), DLR_CLI_STALLED);
     dlr_cli_state_done(&s);
 }
 
@@ -422,7 +447,7 @@ static void ends_are_told_apart(void **state)
 {
     static const struct {
         const char *path;
-        enum dlr_cli_mood mood;
+        enum dlr_run_condition condition;
         int64_t code, restarts;
         unsigned released, dead;
     } rows[] = {
@@ -435,7 +460,7 @@ static void ends_are_told_apart(void **state)
         struct dlr_cli_state s;
 
         load(&s, rows[i].path);
-        assert_int_equal(dlr_cli_state_mood(&s, s.last_ms), rows[i].mood);
+        assert_int_equal(dlr_cli_state_condition(&s, s.last_ms), rows[i].condition);
         assert_int_equal(s.code, rows[i].code);
         assert_int_equal(s.restarts, rows[i].restarts);
         assert_int_equal(dlr_cli_state_count(&s, DLR_CLI_RELEASED), rows[i].released);
@@ -445,40 +470,40 @@ static void ends_are_told_apart(void **state)
     }
 }
 
-/* The phase and mood after each event of a life. */
+/* The phase and condition after each event of a life. */
 static void phases_follow_the_events(void **state)
 {
     static const struct {
         const char *event, *more;
         enum dlr_cli_phase phase;
-        enum dlr_cli_mood mood;
+        enum dlr_run_condition condition;
     } rows[] = {
         {"start", "\"nodes\":[\"a\",\"b\"]", DLR_CLI_AGENTS, DLR_CLI_STARTING},
         {"node_up", "\"node\":\"a\"", DLR_CLI_AGENTS, DLR_CLI_STARTING},
-        {"rendezvous", "\"mpi\":true", DLR_CLI_MEET, DLR_CLI_STARTING},
-        {"check", "\"node\":\"a\"", DLR_CLI_MEET, DLR_CLI_STARTING},
+        {"rendezvous", "\"mpi\":true", DLR_CLI_RENDEZVOUS, DLR_CLI_STARTING},
+        {"check", "\"node\":\"a\"", DLR_CLI_RENDEZVOUS, DLR_CLI_STARTING},
         {"plan", "\"round\":0,\"restore\":null", DLR_CLI_PREPARE, DLR_CLI_STARTING},
         {"launch", "\"round\":0", DLR_CLI_LAUNCH, DLR_CLI_STARTING},
-        {"running", "\"round\":0", DLR_CLI_RUN, DLR_CLI_GOES_ON},
-        {"first_step", "\"round\":0,\"step\":1", DLR_CLI_TRAIN, DLR_CLI_GOES_ON},
-        {"worker_exit", "\"rank\":1", DLR_CLI_TRAIN, DLR_CLI_GOES_ON},
+        {"running", "\"round\":0", DLR_CLI_RUN, DLR_CLI_RUNNING},
+        {"first_step", "\"round\":0,\"step\":1", DLR_CLI_TRAIN, DLR_CLI_RUNNING},
+        {"worker_exit", "\"rank\":1", DLR_CLI_TRAIN, DLR_CLI_RUNNING},
         {"round_end", "\"cause\":\"program\"", DLR_CLI_ENDING, DLR_CLI_RECOVERING},
         {"cleared", "\"round\":0", DLR_CLI_CLEARED, DLR_CLI_RECOVERING},
         {"plan", "\"round\":1,\"restore\":[0,1]", DLR_CLI_PREPARE, DLR_CLI_RECOVERING},
         {"running", "\"round\":1", DLR_CLI_LOAD, DLR_CLI_RECOVERING},
-        {"restored", "\"round\":1", DLR_CLI_RUN, DLR_CLI_GOES_ON},
-        {"progress", "\"step\":9,\"rate\":0.01", DLR_CLI_TRAIN, DLR_CLI_GOES_ON},
+        {"restored", "\"round\":1", DLR_CLI_RUN, DLR_CLI_RUNNING},
+        {"progress", "\"step\":9,\"rate\":0.01", DLR_CLI_TRAIN, DLR_CLI_RUNNING},
         {"suspended", "\"node\":\"a\"", DLR_CLI_TRAIN, DLR_CLI_SUSPENDED},
-        {"resumed", "\"held_ms\":61500", DLR_CLI_TRAIN, DLR_CLI_GOES_ON},
+        {"resumed", "\"held_ms\":61500", DLR_CLI_TRAIN, DLR_CLI_RUNNING},
         {"start", "\"generation\":2", DLR_CLI_AGENTS, DLR_CLI_RECOVERING},
         {"adopted", "\"round\":1,\"places\":[{\"node\":\"a\"}]", DLR_CLI_RUN,
-         DLR_CLI_GOES_ON},
+         DLR_CLI_RUNNING},
         {"takeover", "\"node\":\"a\",\"from\":\"b\"", DLR_CLI_PERSIST,
          DLR_CLI_RECOVERING},
         {"requeue", "\"why\":\"x\"", DLR_CLI_REQUEUE, DLR_CLI_REQUEUED},
         {"requeued", "\"why\":\"x\"", DLR_CLI_REQUEUE, DLR_CLI_REQUEUED},
         {"start", "\"incarnation\":1", DLR_CLI_AGENTS, DLR_CLI_RECOVERING},
-        {"end", "\"code\":130", DLR_CLI_OVER, DLR_CLI_FAILED},
+        {"end", "\"code\":130", DLR_CLI_FINISHED, DLR_CLI_FAILED},
     };
     struct dlr_cli_state s;
     char line[256];
@@ -491,10 +516,10 @@ static void phases_follow_the_events(void **state)
         dlr_cli_state_line(&s, line, strlen(line));
         dlr_cli_state_settle(&s);
         if (s.phase != rows[i].phase ||
-            dlr_cli_state_mood(&s, s.last_ms) != rows[i].mood)
+            dlr_cli_state_condition(&s, s.last_ms) != rows[i].condition)
             print_error("row %zu: %s\n", i, rows[i].event);
         assert_int_equal(s.phase, rows[i].phase);
-        assert_int_equal(dlr_cli_state_mood(&s, s.last_ms), rows[i].mood);
+        assert_int_equal(dlr_cli_state_condition(&s, s.last_ms), rows[i].condition);
     }
     dlr_cli_state_done(&s);
 }
@@ -506,8 +531,9 @@ static void hostile_lines_are_counted_and_passed_over(void **state)
     load(&s, "tests/journals/hostile.jsonl");
     assert_int_equal(s.bad_lines, 4);
     assert_int_equal(s.dropped_lines, 5);
-    assert_false(s.over);                    /* the last line is only half written */
-    assert_int_equal(s.phase, DLR_CLI_MEET); /* from behind the half line before it */
+    assert_false(s.over); /* the last line is only half written */
+    assert_int_equal(s.phase,
+                     DLR_CLI_RENDEZVOUS); /* from behind the half line before it */
     dlr_cli_state_done(&s);
 }
 
@@ -575,6 +601,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_said_in_plain_words),
+        cmocka_unit_test(events_of_former_releases_are_read),
         cmocka_unit_test(every_event_in_the_table_has_a_row_here),
         cmocka_unit_test(every_documented_event_is_known),
         cmocka_unit_test(a_line_is_cut_where_the_buffer_ends),

@@ -51,10 +51,10 @@ static struct dlr_slot *make_region(const struct dlr_ckpt_region *region, int32_
 static void put_regions(const struct dlr_ckpt_region *region, uint32_t vround,
                         uint64_t step)
 {
-    const struct dlr_saved_how how = {.check = true};
+    const struct dlr_slot_file_how how = {.check = true};
     const struct dlr_persist_write w = {{vround, step}, 1};
     struct dlr_plan_file files[RANKS] = {0};
-    struct dlr_saved_part parts[RANKS] = {0};
+    struct dlr_slot_file_part parts[RANKS] = {0};
 
     for (int32_t r = 0; r < RANKS; r++) {
         files[r].copy = (struct dlr_plan_copy){
@@ -64,9 +64,10 @@ static void put_regions(const struct dlr_ckpt_region *region, uint32_t vround,
         parts[r].slot = make_region(region, r, files[r].copy.version);
     }
     assert_int_equal(
-        dlr_saved_write(parts, 2, AT_FDCWD, files[0].path, 0600, &how, NULL), 0);
+        dlr_slot_file_write(parts, 2, AT_FDCWD, files[0].path, 0600, &how, NULL), 0);
     assert_int_equal(
-        dlr_saved_write(parts + 2, 1, AT_FDCWD, files[2].path, 0600, &how, NULL), 0);
+        dlr_slot_file_write(parts + 2, 1, AT_FDCWD, files[2].path, 0600, &how, NULL),
+        0);
     for (int32_t r = 0; r < RANKS; r++) {
         files[r].slice = slices[r] = parts[r].slice;
         dlr_slot_unmap((struct dlr_slot *)parts[r].slot);
@@ -86,13 +87,14 @@ static void put_version(uint32_t vround, uint64_t step)
 /* As a rank of a program without a job writes it. */
 static void put_named(int32_t rank, uint64_t step)
 {
-    const struct dlr_saved_how how = {.check = true};
-    struct dlr_saved_part part = {
+    const struct dlr_slot_file_how how = {.check = true};
+    struct dlr_slot_file_part part = {
         .slot = make_region(&plain, rank, (struct dlr_version){0, step})};
     char path[128];
 
     dlr_format(path, sizeof(path), "%s/r%d-%d.safetensors", dir, (int)rank, (int)step);
-    assert_int_equal(dlr_saved_write(&part, 1, AT_FDCWD, path, 0600, &how, NULL), 0);
+    assert_int_equal(dlr_slot_file_write(&part, 1, AT_FDCWD, path, 0600, &how, NULL),
+                     0);
     dlr_slot_unmap((struct dlr_slot *)part.slot);
 }
 
@@ -215,7 +217,7 @@ static void verify_finds_the_spoilt_byte(void **state)
     flip_bit(dir, "n0-0-100-00000001.safetensors", slices[1].at + 4000);
     assert_int_equal(ckpt("verify DIR"), 1);
     assert_non_null(strstr(text, "rank 1 of step 100"));
-    assert_non_null(strstr(text, "chunk 0 of 1 is corrupt"));
+    assert_non_null(strstr(text, "block 0 of 1 is corrupt"));
     assert_non_null(strstr(text, "step 200 of round 1: 3 ranks"));
     assert_int_equal(ckpt("verify --step=200 DIR"), 0);
     dlr_format(
@@ -296,9 +298,9 @@ static void check_export(const char *name)
 
     dlr_format(path, sizeof(path), "%s/out/%s", dir, name);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (dlr_saved_map(fd, -1, &slot, &err) < 0 || dlr_slot_verify(slot, &err) < 0)
+    if (dlr_slot_file_map(fd, -1, &slot, &err) < 0 || dlr_slot_verify(slot, &err) < 0)
         fail_msg("%s: %s", path, err.text);
-    assert_int_equal(dlr_slot_chunk(slot, 0, &data, &size, &crc), 0);
+    assert_int_equal(dlr_slot_block(slot, 0, &data, &size, &crc), 0);
     assert_int_equal(size, 200000);
     for (size_t i = 0; i < size; i++)
         assert_int_equal(((unsigned char *)data)[i], 7 + (i >= 66666) + (i >= 133333));
@@ -367,8 +369,8 @@ static const struct named {
     {"a rank never wrote it", "verify --step=200 DIR", "cannot be opened", 0, 1},
     {"a rank never wrote it", "export --to=safetensors --output=DIR DIR",
      "step 100 of round 0", 0, 0},
-    {"a byte", "verify DIR", "chunk 0 of 1 is corrupt", 8000, 1},
-    {"a byte", "export --to=safetensors --output=DIR DIR", "chunk 0 of 1 is corrupt",
+    {"a byte", "verify DIR", "block 0 of 1 is corrupt", 8000, 1},
+    {"a byte", "export --to=safetensors --output=DIR DIR", "block 0 of 1 is corrupt",
      8000, 1},
     {"its head", "ls DIR", "the files of 1 of 3 ranks are gone or too short", 20, 1},
     {"its end", "ls DIR", "the files of 1 of 3 ranks are gone or too short", -1, 1},
@@ -415,7 +417,7 @@ static void wrong_words_cost_one_line(void **state)
         {"", "one of ls, verify, export and rm is missing"},
         {"verfy DIR", "did you mean 'verify'"},
         {"frobnicate", "must be ls, verify, export or rm"},
-        {"ls DIR DIR", "one word too many"},
+        {"ls DIR DIR", "one argument too many"},
         {"rm DIR", "rm needs --step=N"},
         {"rm --step=x DIR", "--step=x: must be a number"},
         {"export DIR", "export needs --to=safetensors or --to=dcp, and --output=DIR"},

@@ -108,7 +108,7 @@ static int make_root(void **state)
     char dir[PATH_MAX];
 
     dlr_format(root, sizeof(root), "/tmp/dlr_doctor.XXXXXX");
-    if (dlr_self_sibling("../spank_dlrover.so", dir, sizeof(dir)) < 0 ||
+    if (dlr_install_path_sibling("../spank_dlrover.so", dir, sizeof(dir)) < 0 ||
         dlr_file_load(AT_FDCWD, dir, PLUGIN_MAX, &plugin, &plugin_size, NULL) < 0 ||
         !mkdtemp(root))
         return -1;
@@ -242,7 +242,8 @@ static void a_library_says_its_version_and_cut_anywhere_does_no_harm(void **stat
     struct dlr_marks marks;
     void *loaded;
 
-    assert_int_equal(dlr_self_sibling("../spank_dlrover.so", path, sizeof(path)), 0);
+    assert_int_equal(
+        dlr_install_path_sibling("../spank_dlrover.so", path, sizeof(path)), 0);
     assert_int_equal(dlr_marks_load(path, &marks, NULL), 0);
     assert_string_equal(marks.version, DLR_VERSION);
     loaded = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
@@ -349,7 +350,7 @@ static void the_jobs_tmpfs_is_judged(void **state)
          DLR_DOCTOR_OK,
          "job-tmpfs-size=50% of a job's memory, job-tmpfs-keep=10m; 2 here, 1 of them"},
         {" job-tmpfs=off", "000001ffffffffff", 0755, DLR_DOCTOR_NOTE,
-         "take the word out"},
+         "take the argument out"},
         {"", "000001ffffffffff", 0777, DLR_DOCTOR_PROBLEM, "chmod 755 /run/dlrover"},
         {"", "00000000a80425fb", 0755, DLR_DOCTOR_PROBLEM, "no CAP_SYS_ADMIN"},
     };

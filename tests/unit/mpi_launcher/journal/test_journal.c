@@ -28,20 +28,20 @@
 #define LIMIT_MS 30000 /* for lines to be on their way to the disk */
 
 static char dir[] = "/tmp/dlr-journal-XXXXXX";
-static struct dlr_apart *apart;
+static struct dlr_fork_server *fork_server;
 
 static int make_dir(void **state)
 {
     struct dlr_err err;
 
-    return mkdtemp(dir) ? dlr_apart_new(&apart, &err) : -1;
+    return mkdtemp(dir) ? dlr_fork_server_new(&fork_server, &err) : -1;
 }
 
 static int remove_dir(void **state)
 {
     char command[64];
 
-    apart = dlr_apart_free(apart);
+    fork_server = dlr_fork_server_free(fork_server);
 
     snprintf(command, sizeof(command), "rm -rf %s", dir);
     return system(command);
@@ -67,7 +67,7 @@ static void lines_come_in_order_with_their_time(void **state)
     char *text;
 
     snprintf(path, sizeof(path), "%s/a", dir);
-    assert_int_equal(dlr_journal_open(apart, -1, path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(fork_server, -1, path, &j, &err), 0);
     dlr_journal_note(j, "plan", "s:i,s:[i,i]", "round", 3, "restore", 2, 40);
     dlr_journal_event(j, "end", NULL);
     dlr_journal_close(j, LIMIT_MS);
@@ -91,7 +91,7 @@ static void state_file_is_replaced_after_the_lines_before_it(void **state)
 
     snprintf(path, sizeof(path), "%s/b", dir);
     snprintf(other, sizeof(other), "%s/state.json", dir);
-    assert_int_equal(dlr_journal_open(apart, -1, path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(fork_server, -1, path, &j, &err), 0);
     dlr_journal_replace(j, other, "{\"round\":1}");
     dlr_journal_replace(j, other, "{\"round\":2}");
     dlr_journal_close(j, LIMIT_MS);
@@ -112,7 +112,7 @@ static void file_system_that_hangs_blocks_nobody(void **state)
              dir); /* a full pipe hangs as a dead server does */
     assert_int_equal(mkfifo(path, 0600), 0);
     reader = open(path, O_RDONLY | O_NONBLOCK);
-    assert_int_equal(dlr_journal_open(apart, -1, path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(fork_server, -1, path, &j, &err), 0);
     for (unsigned i = 0; i < 20000; i++)
         dlr_journal_note(j, "progress", "s:i", "step", i);
     dlr_journal_close(j, 100); /* comes back at all: nobody ever reads */
@@ -126,7 +126,7 @@ static void last_line_is_left_out_when_somebody_else_has_written(void **state)
     char path[64], *text;
 
     snprintf(path, sizeof(path), "%s/deposed", dir);
-    assert_int_equal(dlr_journal_open(apart, -1, path, &ours, &err), 0);
+    assert_int_equal(dlr_journal_open(fork_server, -1, path, &ours, &err), 0);
     dlr_journal_note(ours, "start", "s:i", "generation", 1);
     dlr_journal_append(ours, path, "of somebody else");
     dlr_journal_last(ours, "end", json_pack("{s:i}", "code", 143));
@@ -135,11 +135,11 @@ static void last_line_is_left_out_when_somebody_else_has_written(void **state)
     assert_non_null(strstr(text, "of somebody else\n"));
     assert_null(strstr(text, "143"));
     free(text);
-    assert_int_equal(dlr_journal_open(apart, -1, path, &ours, &err), 0);
+    assert_int_equal(dlr_journal_open(fork_server, -1, path, &ours, &err), 0);
     dlr_journal_note(ours, "start", "s:i", "generation", 2);
     dlr_journal_last(ours, "end", json_pack("{s:i}", "code", 0));
     dlr_journal_close(ours, 5000);
-    assert_int_equal(dlr_journal_open(apart, -1, path, &other, &err), 0);
+    assert_int_equal(dlr_journal_open(fork_server, -1, path, &other, &err), 0);
     dlr_journal_note(other, "takeover", "s:s", "node", "n2");
     dlr_journal_close(other, 5000);
     text = load("deposed"); /* nobody else had written then */
@@ -157,7 +157,7 @@ static void file_that_does_not_open_is_waited_for_by_the_writer_alone(void **sta
 
     snprintf(path, sizeof(path), "%s/late", dir);
     assert_int_equal(mkfifo(path, 0600), 0); /* opening it hangs: nobody reads */
-    assert_int_equal(dlr_journal_open(apart, -1, path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(fork_server, -1, path, &j, &err), 0);
     dlr_journal_note(j, "start", "s:i", "generation", 2);
     reader = open(path, O_RDONLY);
     dlr_journal_close(j, 5000);
@@ -170,11 +170,11 @@ static void file_that_does_not_open_is_waited_for_by_the_writer_alone(void **sta
 /* Opens a journal that hangs, says a line and waits to be killed. */
 static void hang_in(const char *path, int turns, int told)
 {
-    struct dlr_apart *own = NULL;
+    struct dlr_fork_server *own = NULL;
     struct dlr_journal *j;
     struct dlr_err err;
 
-    if (dlr_apart_new(&own, &err) < 0 ||
+    if (dlr_fork_server_new(&own, &err) < 0 ||
         dlr_journal_open(own, turns, path, &j, &err) < 0)
         _exit(1);
     dlr_journal_note(j, "plan", "s:i", "round", 7);
@@ -212,7 +212,7 @@ who_is_killed_ends_at_once_and_his_lines_come_before_the_next_ones(void **state)
     assert_int_equal(read(told[0], &byte, 1), 1);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(dlr_journal_open(apart, turns, path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(fork_server, turns, path, &j, &err), 0);
     dlr_journal_note(j, "start", "s:i", "generation", 2);
     assert_int_equal(access(path, F_OK), -1); /* it is not this one's turn */
     reader = open(hung, O_RDONLY);
@@ -238,7 +238,7 @@ static void writer_that_is_killed_is_started_again(void **state)
     struct dlr_err err;
 
     snprintf(path, sizeof(path), "%s/again", dir);
-    assert_int_equal(dlr_journal_open(apart, turns, path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(fork_server, turns, path, &j, &err), 0);
     assert_int_equal(fcntl(turns, F_GETLK, &writer), 0);
     assert_int_equal(writer.l_type, F_WRLCK); /* it has its turn */
     ended.fd = (int)syscall(SYS_pidfd_open, writer.l_pid, 0);
@@ -261,7 +261,7 @@ static void text_is_added_to_another_file(void **state)
 
     snprintf(path, sizeof(path), "%s/c", dir);
     snprintf(other, sizeof(other), "%s/rendezvous.log", dir);
-    assert_int_equal(dlr_journal_open(apart, -1, path, &j, &err), 0);
+    assert_int_equal(dlr_journal_open(fork_server, -1, path, &j, &err), 0);
     dlr_journal_append(j, other, "srun: one");
     dlr_journal_append(j, other, "srun: two");
     dlr_journal_close(j, 5000);
@@ -276,9 +276,9 @@ static void kept_state_comes_back_whole(void **state)
     json_t *out = NULL, *in = json_pack("{s:i,s:s}", "round", 7, "run", "abc-0");
     struct dlr_err err;
 
-    assert_int_equal(dlr_keepstate_load(fd, &out, &err), -ENOENT);
-    assert_int_equal(dlr_keepstate_save(fd, in, &err), 0);
-    assert_int_equal(dlr_keepstate_load(fd, &out, &err), 0);
+    assert_int_equal(dlr_takeover_state_load(fd, &out, &err), -ENOENT);
+    assert_int_equal(dlr_takeover_state_save(fd, in, &err), 0);
+    assert_int_equal(dlr_takeover_state_load(fd, &out, &err), 0);
     assert_true(json_equal(in, out));
     json_decref(out);
     json_decref(in);
@@ -310,7 +310,7 @@ static void a_malformed_kept_state_is_refused(void **state)
         print_message("%s\n", rows[i].name);
         assert_int_equal(pwrite(fd, rows[i].head, 8, 8192), 8);
         assert_true(pwrite(fd, rows[i].text, strlen(rows[i].text), 12288) > 0);
-        assert_int_equal(dlr_keepstate_load(fd, &out, &err), rows[i].rc);
+        assert_int_equal(dlr_takeover_state_load(fd, &out, &err), rows[i].rc);
         json_decref(out);
         close(fd);
     }
@@ -319,16 +319,16 @@ static void a_malformed_kept_state_is_refused(void **state)
 /* What is being written is not where the state is that counts. */
 static void who_is_killed_while_he_keeps_a_state_leaves_the_former(void **state)
 {
-    static const off_t areas[] = {12288, 12288 + DLR_KEEPSTATE_MAX};
+    static const off_t areas[] = {12288, 12288 + DLR_TAKEOVER_STATE_MAX};
     int fd = memfd_create("test", MFD_CLOEXEC);
     struct dlr_err err;
 
     for (int i = 0; i < 4; i++) {
         json_t *out = NULL, *in = json_pack("{s:i}", "generation", i);
 
-        assert_int_equal(dlr_keepstate_save(fd, in, &err), 0);
+        assert_int_equal(dlr_takeover_state_save(fd, in, &err), 0);
         assert_int_equal(pwrite(fd, "half", 4, areas[(i + 1) % 2]), 4);
-        assert_int_equal(dlr_keepstate_load(fd, &out, &err), 0);
+        assert_int_equal(dlr_takeover_state_load(fd, &out, &err), 0);
         assert_true(json_equal(in, out));
         json_decref(in);
         json_decref(out);
@@ -342,18 +342,18 @@ static void ends_of_processes_are_kept_beside_the_state(void **state)
     json_t *out = NULL, *in = json_pack("{s:i}", "round", 7);
     struct dlr_err err;
 
-    assert_int_equal(dlr_exits_find(fd, 100, &status), -ENOENT);
-    assert_int_equal(dlr_keepstate_save(fd, in, &err), 0);
-    for (unsigned i = 1; i <= DLR_EXITS + 10; i++)
-        assert_int_equal(dlr_exits_add(fd, i, 1000 + i, i << 8), 0);
-    assert_int_equal(dlr_exits_add(fd, DLR_EXITS + 11, 1100, 9),
+    assert_int_equal(dlr_child_exits_find(fd, 100, &status), -ENOENT);
+    assert_int_equal(dlr_takeover_state_save(fd, in, &err), 0);
+    for (unsigned i = 1; i <= DLR_CHILD_EXITS + 10; i++)
+        assert_int_equal(dlr_child_exits_add(fd, i, 1000 + i, i << 8), 0);
+    assert_int_equal(dlr_child_exits_add(fd, DLR_CHILD_EXITS + 11, 1100, 9),
                      0); /* that pid again */
-    assert_int_equal(dlr_exits_find(fd, 1100, &status), 0);
+    assert_int_equal(dlr_child_exits_find(fd, 1100, &status), 0);
     assert_int_equal(status, 9);
-    assert_int_equal(dlr_exits_find(fd, 1000 + DLR_EXITS, &status), 0);
-    assert_int_equal(status, DLR_EXITS << 8);
-    assert_int_equal(dlr_exits_find(fd, 1001, &status), -ENOENT); /* too old */
-    assert_int_equal(dlr_keepstate_load(fd, &out, &err), 0);
+    assert_int_equal(dlr_child_exits_find(fd, 1000 + DLR_CHILD_EXITS, &status), 0);
+    assert_int_equal(status, DLR_CHILD_EXITS << 8);
+    assert_int_equal(dlr_child_exits_find(fd, 1001, &status), -ENOENT); /* too old */
+    assert_int_equal(dlr_takeover_state_load(fd, &out, &err), 0);
     assert_true(json_equal(in, out));
     json_decref(in);
     json_decref(out);

@@ -86,7 +86,7 @@ void plan_rig_setup(struct plan_rig *w, unsigned nplaces, const char *nodes,
     }
     w->want.former = w->former;
     while (former && *former) {
-        struct dlr_plan_seat *s = &w->former[w->want.nformer++];
+        struct dlr_plan_former_place *s = &w->former[w->want.nformer++];
         char path[64], partner[64] = "";
         int used = 0;
 

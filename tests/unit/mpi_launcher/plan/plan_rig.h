@@ -14,7 +14,7 @@
 struct plan_rig {
     struct dlr_plan_report reports[PLAN_RIG_MAX];
     unsigned n;
-    struct dlr_plan_seat former[PLAN_RIG_MAX];
+    struct dlr_plan_former_place former[PLAN_RIG_MAX];
     unsigned tasks[PLAN_RIG_MAX];
     struct dlr_plan_want want;
 };

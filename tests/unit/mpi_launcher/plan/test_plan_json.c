@@ -208,7 +208,7 @@ static void a_place_without_ranks_survives_json(void **state)
     free(plan.place_of);
     plan.places[0].tasks = plan.places[1].from = 2;
     plan.places[1].tasks = 0;
-    assert_int_equal(dlr_plan_seat(&plan, tasks, 2, NULL), 0);
+    assert_int_equal(dlr_plan_former_place(&plan, tasks, 2, NULL), 0);
     text = plan_rig_text(&plan, NULL);
     j = json_loads(text, 0, NULL);
     assert_int_equal(dlr_plan_from_json(j, &back, NULL), 0);
@@ -222,7 +222,7 @@ static void a_place_without_ranks_survives_json(void **state)
 static void the_input_survives_json(void **state)
 {
     static const char *const nodes[] = {"n1", "n2"}, *const addrs[] = {"h1:1", "h2:2"};
-    struct dlr_plan_struck struck = {"*", -1, {4, 130}};
+    struct dlr_plan_rejected rejected = {"*", -1, {4, 130}};
     const struct dlr_plan_out full = {"n2", "no room", true};
     struct dlr_plan_file file = {{1, 2, {4, 120}, 99, 7},
                                  "/state/persist/r1-4-120.safetensors"};
@@ -244,8 +244,8 @@ static void the_input_survives_json(void **state)
     struct plan_rig w;
 
     plan_rig_setup(&w, 2, "", "l0.n1>n2 l1.n2>n1");
-    w.want.struck = &struck;
-    w.want.nstruck = 1;
+    w.want.rejected = &rejected;
+    w.want.nrejected = 1;
     w.want.full = &full;
     w.want.nfull = 1;
     w.want.files = &file;
@@ -295,7 +295,7 @@ static void an_input_may_be_empty_but_not_wrong(void **state)
                                       WORLDS("[{\"tasks\":[1048576,1]}]"),
                                       WORLDS("[{},{},{},{},{}]"),
                                       "{\"want\":{\"tasks\":[1],\"prefer\":[7]}}",
-                                      "{\"want\":{\"struck\":[{\"where\":\"x\"}]}}",
+                                      "{\"want\":{\"rejected\":[{\"where\":\"x\"}]}}",
                                       "{\"want\":{\"full\":[{\"node\":\"n\"}]}}",
                                       "{\"survey\":{\"peer_timeout_ms\":-1}}",
                                       "{\"survey\":{\"peers\":[{\"node\":\"n\"}]}}",

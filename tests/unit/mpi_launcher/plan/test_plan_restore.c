@@ -194,7 +194,7 @@ static void a_node_that_comes_last_has_a_place_when_there_are_too_few(void **sta
     plan_rig_teardown(&w);
 }
 
-static void struck_copies_are_not_taken_again(void **state)
+static void rejected_copies_are_not_taken_again(void **state)
 {
     static const struct {
         const char *where;
@@ -231,7 +231,7 @@ static void struck_copies_are_not_taken_again(void **state)
     size_t i;
 
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct dlr_plan_struck struck = {
+        struct dlr_plan_rejected rejected = {
             .rank = rows[i].rank,
             .version = rows[i].later ? rows[i].version : (struct dlr_version){4, 120},
             .later = rows[i].later};
@@ -242,9 +242,9 @@ static void struck_copies_are_not_taken_again(void **state)
         plan_rig_setup(&w, 2,
                        "l0.n1=0:4/120 1:4/120 0:4/110;l1.n2=1:4/120 0:4/120 1:4/110",
                        "l0.n1>n2 l1.n2>n1");
-        dlr_format(struck.where, sizeof(struck.where), "%s", rows[i].where);
-        w.want.struck = &struck;
-        w.want.nstruck = 1;
+        dlr_format(rejected.where, sizeof(rejected.where), "%s", rows[i].where);
+        w.want.rejected = &rejected;
+        w.want.nrejected = 1;
         w.want.has_committed = true;
         w.want.committed = (struct dlr_version){4, 120};
         assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
@@ -353,7 +353,7 @@ int main(void)
         cmocka_unit_test(what_is_left_of_a_set_makes_what_is_lost),
         cmocka_unit_test(a_full_node_has_no_place_and_serves_what_it_has),
         cmocka_unit_test(a_node_that_comes_last_has_a_place_when_there_are_too_few),
-        cmocka_unit_test(struck_copies_are_not_taken_again),
+        cmocka_unit_test(rejected_copies_are_not_taken_again),
         cmocka_unit_test(files_fill_in_and_limits_hold),
         cmocka_unit_test(another_number_of_ranks_counts_when_its_version_is_newer),
     };

@@ -44,7 +44,7 @@ static const struct {
     {"the partner alone", "4/120 local local local local", {{"n4", 2}}},
 };
 
-static unsigned strike(size_t row, struct dlr_plan_struck *list)
+static unsigned strike(size_t row, struct dlr_plan_rejected *list)
 {
     unsigned n = 0;
 
@@ -65,7 +65,7 @@ static void each_rung_is_taken_when_the_copies_above_are_gone(void **state)
         dlr_format(files[r].path, sizeof(files[r].path), "/%d", r);
     }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct dlr_plan_struck struck[GONE] = {0};
+        struct dlr_plan_rejected rejected[GONE] = {0};
         struct dlr_plan plan;
         struct plan_rig w;
         char got[256];
@@ -79,8 +79,8 @@ static void each_rung_is_taken_when_the_copies_above_are_gone(void **state)
         w.want.rows = 1;
         w.want.files = files;
         w.want.nfiles = RANKS;
-        w.want.struck = struck;
-        w.want.nstruck = strike(i, struck);
+        w.want.rejected = rejected;
+        w.want.nrejected = strike(i, rejected);
         assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
         plan_rig_describe_restore(&plan, got, sizeof(got));
         assert_string_equal(got, rows[i].want);

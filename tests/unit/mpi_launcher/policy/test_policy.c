@@ -328,7 +328,7 @@ static void lapsed_lease_costs_no_restart(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    dlr_policy_lapsed(p, 0, "not heard", 100);
+    dlr_policy_lease_expired(p, 0, "not heard", 100);
     dlr_policy_worker_exit(p, 0, 1, SIGKILL, 110);
     policy_all_clean(p, 0, 120);
     assert_int_equal(dlr_policy_restarts(p), 0);
@@ -342,8 +342,8 @@ static void lapse_told_late_explains_the_kills(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_worker_exit(p, 0, 1, SIGKILL, 100);
-    dlr_policy_lapsed(p, 9, "of another round", 105);
-    dlr_policy_lapsed(p, 0, "not heard", 110);
+    dlr_policy_lease_expired(p, 9, "of another round", 105);
+    dlr_policy_lease_expired(p, 0, "not heard", 110);
     policy_all_clean(p, 0, 120);
     assert_int_equal(dlr_policy_restarts(p), 0);
     assert_string_equal(l.text, "end0 program meet ");
@@ -415,7 +415,7 @@ static void srun_that_is_refused_twice_ends_the_run(void **state)
     assert_int_equal(l.code, 1);
     assert_string_equal(l.why,
                         "srun has ended 2 times in a row with code 1 and started no "
-                        "task; why stands above in its own words");
+                        "task; its own message above says why");
     dlr_policy_free(p);
 }
 
@@ -437,7 +437,7 @@ static void srun_that_starts_nothing_and_ends_well_is_tried_once_more(void **sta
     assert_int_equal(l.code, 1);
     assert_string_equal(l.why,
                         "srun has ended 2 times in a row with code 0 and started no "
-                        "task; why stands above in its own words");
+                        "task; its own message above says why");
     dlr_policy_free(p);
 }
 

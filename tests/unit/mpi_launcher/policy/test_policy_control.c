@@ -123,7 +123,7 @@ static void a_step_that_was_started_before_is_waited_for(void **state)
     policy_plan(p, "xxxx.", 5500);
     dlr_policy_prepared(p, 0, "", 5500);
     dlr_policy_started(p, 5);
-    dlr_policy_lapsed(p, 5, "a lease ran out", 5600);
+    dlr_policy_lease_expired(p, 5, "a lease ran out", 5600);
     policy_all_clean(p, 5, 5700);
     is_refused(p, 6, 9000); /* the limit begins anew */
     assert_int_equal(dlr_policy_phase(p), DLR_PHASE_WAIT);
@@ -131,10 +131,10 @@ static void a_step_that_was_started_before_is_waited_for(void **state)
     is_refused(p, 7, 15000);
     assert_int_equal(dlr_policy_phase(p), DLR_PHASE_DONE);
     assert_int_equal(l.code, 1);
-    assert_string_equal(
-        l.why, "slurmctld has not started the step for 6 s "
-               "(--dlrover-set=controller-timeout); why stands above in srun's "
-               "words");
+    assert_string_equal(l.why,
+                        "slurmctld has not started the step for 6 s "
+                        "(--dlrover-set=controller-timeout); srun's message above "
+                        "says why");
     dlr_policy_free(p);
 }
 
@@ -274,15 +274,15 @@ static void a_run_that_is_well_leaves_with_another(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    dlr_policy_leave(p, 100);
-    dlr_policy_leave(p, 110);
+    dlr_policy_requeue_with_job(p, 100);
+    dlr_policy_requeue_with_job(p, 110);
     policy_all_clean(p, 0, 200);
     assert_string_equal(l.text, "end0 control persist ");
     dlr_policy_persisted(p, 300);
     assert_string_equal(l.text, "end0 control persist requeue ");
     dlr_policy_requeue_limit(p, 5000);
     assert_int_equal(dlr_policy_deadline_ms(p), 5000);
-    dlr_policy_stay(p, 400); /* the other one could not have it */
+    dlr_policy_requeue_cancel(p, 400); /* the other one could not have it */
     assert_string_equal(l.text, "end0 control persist requeue meet ");
     assert_int_equal(dlr_policy_restarts(p), 0);
     dlr_policy_free(p);
@@ -293,7 +293,7 @@ static void a_run_that_begins_while_another_leaves_runs_no_round(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_begin(&l);
 
-    dlr_policy_leave(p, 5);
+    dlr_policy_requeue_with_job(p, 5);
     policy_all_up(p, 10);
     assert_string_equal(l.text, "agents persist ");
     dlr_policy_free(p);

@@ -51,7 +51,7 @@ static void the_step_ends_and_slurmctld_decides(void **state)
         char log[128] = "fate end0 signal persist ";
 
         dlr_policy_started(p, 0);
-        dlr_policy_told(p, rows[i].wanted, LIMIT_MS, 100);
+        dlr_policy_sigterm(p, rows[i].wanted, LIMIT_MS, 100);
         if (rows[i].code)
             dlr_policy_worker_exit(
                 p, 0, 1, rows[i].code == 143 ? SIGTERM : rows[i].code << 8, 200);
@@ -65,7 +65,7 @@ static void the_step_ends_and_slurmctld_decides(void **state)
         if (strcmp(l.text, log) != 0)
             fail_msg("%s: %s", rows[i].what, l.text);
         assert_string_equal(l.why, rows[i].why);
-        assert_true(dlr_policy_is_told(p));
+        assert_true(dlr_policy_has_sigterm(p));
         assert_int_equal(dlr_policy_restarts(p), 0);
         dlr_policy_free(p);
     }
@@ -77,7 +77,7 @@ static void slurmctld_that_does_not_answer_ends_no_wait(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_started(p, 0);
-    dlr_policy_told(p, false, LIMIT_MS, 100);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 100);
     dlr_policy_step_ended(p, 0, 143, 200);
     dlr_policy_tick(p, dlr_policy_deadline_ms(p));
     policy_all_clean(p, 0, 40000);
@@ -129,7 +129,7 @@ static void word_that_comes_after_the_first_end_counts(void **state)
     dlr_policy_started(p, 0);
     dlr_policy_worker_exit(p, 0, 1, SIGTERM, 100);
     assert_string_equal(l.text, "");
-    dlr_policy_told(p, false, LIMIT_MS, 200);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 200);
     dlr_policy_tick(p, 700);
     assert_string_equal(l.text, "");
     dlr_policy_step_ended(p, 0, 143, 3000);
@@ -140,7 +140,7 @@ static void word_that_comes_after_the_first_end_counts(void **state)
     dlr_policy_started(p, 0);
     dlr_policy_worker_exit(p, 0, 1, 7 << 8, 100);
     assert_string_equal(l.text, "end0 program ");
-    dlr_policy_told(p, false, LIMIT_MS, 200);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 200);
     policy_all_clean(p, 0, 300);
     dlr_policy_persisted(p, 400);
     assert_string_equal(l.text, "end0 program persist finish7 ");
@@ -149,7 +149,7 @@ static void word_that_comes_after_the_first_end_counts(void **state)
     p = policy_running(&l);
     dlr_policy_started(p, 0);
     dlr_policy_step_ended(p, 0, 143, 100);
-    dlr_policy_told(p, false, LIMIT_MS, 200);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 200);
     assert_string_equal(l.text, "fate ");
     dlr_policy_free(p);
 }
@@ -184,7 +184,7 @@ static void a_program_that_goes_on_is_as_before_after_ten_minutes(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_started(p, 0);
-    dlr_policy_told(p, false, LIMIT_MS, 100);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 100);
     dlr_policy_worker_exit(p, 0, 1, 7 << 8, 700000);
     policy_all_clean(p, 0, 700100);
     assert_string_equal(l.text, "end0 program meet ");
@@ -201,7 +201,7 @@ static void tasks_that_begin_after_it_never_had_it(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_started(p, 0);
-    dlr_policy_told(p, false, LIMIT_MS, 100);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 100);
     dlr_policy_node_dead(p, 1, "n2 is silent", 1000);
     policy_all_clean(p, 0, 1100);
     dlr_policy_fate(p, DLR_FATE_RUNS, 1200);
@@ -217,7 +217,7 @@ static void tasks_that_begin_after_it_never_had_it(void **state)
     assert_int_equal(dlr_policy_restarts(p), 1);
     policy_plan(p, "x.xxx", 50200);
     dlr_policy_prepared(p, 0, NULL, 50300);
-    dlr_policy_told(p, false, LIMIT_MS, 50400); /* this one has it */
+    dlr_policy_sigterm(p, false, LIMIT_MS, 50400); /* this one has it */
     l.text[0] = '\0';
     dlr_policy_step_ended(p, 2, 7, 60000);
     assert_string_equal(l.text, "fate ");
@@ -231,7 +231,7 @@ static void sigterm_does_not_stop_what_is_being_written(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_started(p, 0);
-    dlr_policy_told(p, true, LIMIT_MS, 100);
+    dlr_policy_sigterm(p, true, LIMIT_MS, 100);
     dlr_policy_step_ended(p, 0, 0, 200);
     dlr_policy_fate(p, DLR_FATE_ENDS, 300);
     policy_all_clean(p, 0, 400);
@@ -244,7 +244,7 @@ static void sigterm_does_not_stop_what_is_being_written(void **state)
     p = policy_running(
         &l); /* before slurmctld has answered, and before the round is gone */
     dlr_policy_started(p, 0);
-    dlr_policy_told(p, false, LIMIT_MS, 100);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 100);
     dlr_policy_step_ended(p, 0, 3, 200);
     dlr_policy_signal(p, SIGTERM, 250);
     dlr_policy_fate(p, DLR_FATE_ENDS, 300);
@@ -281,7 +281,7 @@ static void no_wait_is_without_an_end(void **state)
     struct dlr_policy *p = policy_running(&l);
 
     dlr_policy_started(p, 0);
-    dlr_policy_told(p, false, LIMIT_MS, 100);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 100);
     dlr_policy_worker_exit(p, 0, 1, 7 << 8, 200);
     dlr_policy_tick(p, dlr_policy_deadline_ms(p));
     assert_string_equal(l.text, "end0 program ");
@@ -289,7 +289,7 @@ static void no_wait_is_without_an_end(void **state)
 
     p = policy_running(&l);
     dlr_policy_started(p, 0);
-    dlr_policy_told(p, true, LIMIT_MS, 100);
+    dlr_policy_sigterm(p, true, LIMIT_MS, 100);
     dlr_policy_tick(p, 100 + LIMIT_MS);
     policy_all_clean(p, 0, 6000);
     dlr_policy_persisted(p, 7000);
@@ -314,7 +314,7 @@ static void a_node_that_dies_then_is_replaced_unless_the_job_ends(void **state)
         char log[128] = "end0 node meet fate ";
 
         dlr_policy_started(p, 0);
-        dlr_policy_told(p, false, LIMIT_MS, 100);
+        dlr_policy_sigterm(p, false, LIMIT_MS, 100);
         dlr_policy_node_dead(p, 1, "silent", 200);
         policy_all_clean(p, 0, 300);
         assert_string_equal(l.text, log);
@@ -344,7 +344,7 @@ static void a_preemption_may_come_while_a_round_ends(void **state)
 
         dlr_policy_started(p, 0);
         dlr_policy_node_dead(p, 1, "silent", 100);
-        dlr_policy_told(p, false, LIMIT_MS, 200);
+        dlr_policy_sigterm(p, false, LIMIT_MS, 200);
         policy_all_clean(p, 0, 300);
         dlr_policy_fate(p, rows[i].fate, 400);
         dlr_policy_persisted(p, 500);
@@ -354,7 +354,7 @@ static void a_preemption_may_come_while_a_round_ends(void **state)
         p = policy_running(&l);
         dlr_policy_started(p, 0);
         dlr_policy_step_ended(p, 0, 0, 100);
-        dlr_policy_told(p, false, LIMIT_MS, 200);
+        dlr_policy_sigterm(p, false, LIMIT_MS, 200);
         dlr_policy_fate(p, rows[i].fate, 300);
         assert_string_equal(l.text, "finish0 ");
         dlr_policy_free(p);
@@ -367,17 +367,17 @@ static void sigterm_of_a_former_round_is_not_this_ones(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    assert_false(dlr_policy_told_before(p, 0));
+    assert_false(dlr_policy_sigterm_before(p, 0));
     dlr_policy_started(p, 0);
     dlr_policy_node_dead(p, 1, "silent", 100);
     policy_all_clean(p, 0, 300);
     assert_false(
-        dlr_policy_told_before(p, 0)); /* no tasks run: it may be the job's end */
+        dlr_policy_sigterm_before(p, 0)); /* no tasks run: it may be the job's end */
     policy_plan(p, "x.xxx", 400);
     dlr_policy_prepared(p, 0, NULL, 500);
-    assert_true(dlr_policy_told_before(p, 0));
-    assert_false(dlr_policy_told_before(p, 1));
-    assert_false(dlr_policy_told_before(p, -1));
+    assert_true(dlr_policy_sigterm_before(p, 0));
+    assert_false(dlr_policy_sigterm_before(p, 1));
+    assert_false(dlr_policy_sigterm_before(p, -1));
     dlr_policy_free(p);
 }
 

@@ -32,7 +32,7 @@ struct job {
     char byte;
 };
 
-static struct dlr_apart *apart;
+static struct dlr_fork_server *fork_server;
 
 static int read_byte(void *arg, int *fd)
 {
@@ -77,9 +77,9 @@ static void await_end(int fd)
 
 static void result_of_quick_work_comes_at_once(void **state)
 {
-    struct dlr_work_queue lane = {.apart = apart, .name = NAME, .fd = -1};
-    struct dlr_aside *a = dlr_aside_new(sizeof(struct job));
-    struct job *job = dlr_aside_arg(a);
+    struct dlr_work_queue lane = {.fork_server = fork_server, .name = NAME, .fd = -1};
+    struct dlr_offload *a = dlr_offload_new(sizeof(struct job));
+    struct job *job = dlr_offload_arg(a);
     int pipes[2], fd = -1;
 
     assert_int_equal(pipe(pipes), 0);
@@ -92,7 +92,7 @@ static void result_of_quick_work_comes_at_once(void **state)
     close(fd);
     close(pipes[1]);
     dlr_work_queue_close(&lane, 0);
-    dlr_aside_free(a);
+    dlr_offload_free(a);
 }
 
 static int who(void *arg, int *fd)
@@ -102,8 +102,8 @@ static int who(void *arg, int *fd)
 
 static void one_process_does_them_all_until_it_dies(void **state)
 {
-    struct dlr_work_queue lane = {.apart = apart, .name = NAME, .fd = -1};
-    struct dlr_aside *a = dlr_aside_new(1);
+    struct dlr_work_queue lane = {.fork_server = fork_server, .name = NAME, .fd = -1};
+    struct dlr_offload *a = dlr_offload_new(1);
     int fd = -1, first = dlr_work_queue_call(&lane, &a, who, -1, LONG_MS, &fd);
 
     assert_true(first > 0);
@@ -113,14 +113,14 @@ static void one_process_does_them_all_until_it_dies(void **state)
     assert_int_equal(dlr_work_queue_call(&lane, &a, die, -1, LONG_MS, &fd), -EIO);
     assert_int_not_equal(dlr_work_queue_call(&lane, &a, who, -1, LONG_MS, &fd), first);
     dlr_work_queue_close(&lane, 0);
-    dlr_aside_free(a);
+    dlr_offload_free(a);
 }
 
 static void work_that_hangs_is_left_and_those_after_it_do_not_wait(void **state)
 {
-    struct dlr_work_queue lane = {.apart = apart, .name = NAME, .fd = -1};
-    struct dlr_aside *stuck = dlr_aside_new(sizeof(struct job));
-    struct dlr_aside *next = dlr_aside_new(sizeof(struct job));
+    struct dlr_work_queue lane = {.fork_server = fork_server, .name = NAME, .fd = -1};
+    struct dlr_offload *stuck = dlr_offload_new(sizeof(struct job));
+    struct dlr_offload *next = dlr_offload_new(sizeof(struct job));
     int pipes[2], more[2], fd = -1;
 
     assert_int_equal(pipe(pipes), 0);
@@ -139,30 +139,30 @@ static void work_that_hangs_is_left_and_those_after_it_do_not_wait(void **state)
     close(pipes[1]);
     close(more[1]);
     dlr_work_queue_close(&lane, 0);
-    dlr_aside_free(next);
+    dlr_offload_free(next);
 }
 
 static void who_does_not_wait_is_told(void **state)
 {
-    struct dlr_aside *a = dlr_aside_new(sizeof(struct job));
+    struct dlr_offload *a = dlr_offload_new(sizeof(struct job));
     int pipes[2], rc = 0, fd = -1;
 
     assert_int_equal(pipe(pipes), 0);
-    assert_int_equal(dlr_aside_start(a, apart, read_byte, pipes[0]), 0);
-    assert_int_equal(dlr_aside_end(a, &rc, &fd), -EAGAIN);
+    assert_int_equal(dlr_offload_start(a, fork_server, read_byte, pipes[0]), 0);
+    assert_int_equal(dlr_offload_end(a, &rc, &fd), -EAGAIN);
     assert_int_equal(write(pipes[1], "x", 1), 1);
-    await_end(dlr_aside_fd(a));
-    assert_int_equal(dlr_aside_end(a, &rc, &fd), 0);
+    await_end(dlr_offload_fd(a));
+    assert_int_equal(dlr_offload_end(a, &rc, &fd), 0);
     assert_int_equal(rc, 'x');
     close(fd);
     close(pipes[1]);
-    dlr_aside_free(a);
+    dlr_offload_free(a);
 }
 
 static void descriptor_that_is_opened_there_comes_here(void **state)
 {
-    struct dlr_work_queue lane = {.apart = apart, .name = NAME, .fd = -1};
-    struct dlr_aside *a = dlr_aside_new(1);
+    struct dlr_work_queue lane = {.fork_server = fork_server, .name = NAME, .fd = -1};
+    struct dlr_offload *a = dlr_offload_new(1);
     char byte = 0;
     int fd = -1;
 
@@ -171,25 +171,25 @@ static void descriptor_that_is_opened_there_comes_here(void **state)
     assert_int_equal(byte, 'z');
     close(fd);
     dlr_work_queue_close(&lane, 0);
-    dlr_aside_free(a);
+    dlr_offload_free(a);
 }
 
 static void process_that_dies_is_an_error(void **state)
 {
-    struct dlr_work_queue lane = {.apart = apart, .name = NAME, .fd = -1};
-    struct dlr_aside *a = dlr_aside_new(1);
+    struct dlr_work_queue lane = {.fork_server = fork_server, .name = NAME, .fd = -1};
+    struct dlr_offload *a = dlr_offload_new(1);
     int fd = -1;
 
     assert_int_equal(dlr_work_queue_call(&lane, &a, die, -1, LONG_MS, &fd), -EIO);
     dlr_work_queue_close(&lane, 0);
-    dlr_aside_free(a);
+    dlr_offload_free(a);
 }
 
 /* No port, lock or pipe of ours lives on in it. */
 static void nothing_of_ours_is_open_there(void **state)
 {
-    struct dlr_work_queue lane = {.apart = apart, .name = NAME, .fd = -1};
-    struct dlr_aside *a = dlr_aside_new(1);
+    struct dlr_work_queue lane = {.fork_server = fork_server, .name = NAME, .fd = -1};
+    struct dlr_offload *a = dlr_offload_new(1);
     int pipes[2], fd = -1;
 
     assert_int_equal(pipe(pipes), 0);
@@ -198,7 +198,7 @@ static void nothing_of_ours_is_open_there(void **state)
     close(pipes[0]);
     close(pipes[1]);
     dlr_work_queue_close(&lane, 0);
-    dlr_aside_free(a);
+    dlr_offload_free(a);
 }
 
 /* Says that it has begun. */
@@ -212,13 +212,13 @@ static int hang(void *arg, int *fd)
 
 static void start_and_stay(int hold[2])
 {
-    struct dlr_aside *a = dlr_aside_new(1);
-    struct dlr_apart *own = NULL;
+    struct dlr_offload *a = dlr_offload_new(1);
+    struct dlr_fork_server *own = NULL;
     struct dlr_err err;
 
     close(hold[1]);
-    if (!a || dlr_apart_new(&own, &err) < 0 ||
-        dlr_aside_start(a, own, hang, hold[0]) < 0)
+    if (!a || dlr_fork_server_new(&own, &err) < 0 ||
+        dlr_offload_start(a, own, hang, hold[0]) < 0)
         _exit(1);
     for (;;)
         pause();
@@ -247,12 +247,12 @@ static void who_is_killed_ends_at_once_and_his_work_with_him(void **state)
 static void one_who_was_killed_is_forked_again(void **state)
 {
     struct dlr_work_queue lane = {.name = NAME, .fd = -1};
-    struct dlr_aside *a = dlr_aside_new(1);
+    struct dlr_offload *a = dlr_offload_new(1);
     struct dlr_err err;
     char path[64], text[32] = "";
     int fd = -1, children;
 
-    assert_int_equal(dlr_apart_new(&lane.apart, &err), 0);
+    assert_int_equal(dlr_fork_server_new(&lane.fork_server, &err), 0);
     snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
     children = open(path, O_RDONLY);
     assert_true(read(children, text, sizeof(text) - 1) > 0);
@@ -264,8 +264,8 @@ static void one_who_was_killed_is_forked_again(void **state)
     assert_int_equal(dlr_work_queue_call(&lane, &a, give_pipe, -1, LONG_MS, &fd), 0);
     close(fd);
     dlr_work_queue_close(&lane, 0);
-    dlr_aside_free(a);
-    dlr_apart_free(lane.apart);
+    dlr_offload_free(a);
+    dlr_fork_server_free(lane.fork_server);
 }
 
 /* --- lines ------------------------------------------------------------------------ */
@@ -296,7 +296,7 @@ static struct dlr_work_queue make_queue(void)
     told[0] = '\0';
     ntold = 0;
     assert_int_equal(pipe(out), 0);
-    return (struct dlr_work_queue){.apart = apart,
+    return (struct dlr_work_queue){.fork_server = fork_server,
                                    .name = NAME,
                                    .outlives = true,
                                    .room = 2,
@@ -414,7 +414,7 @@ static void put_and_stay(struct dlr_work_queue *q)
 {
     struct dlr_err err;
 
-    if (dlr_apart_new(&q->apart, &err) < 0 ||
+    if (dlr_fork_server_new(&q->fork_server, &err) < 0 ||
         dlr_work_queue_open(q, begin_with, "go ", out[1], LONG_MS) < 0 ||
         dlr_work_queue_put(q, write_line, "", "one") < 0 || q->head)
         _exit(1);
@@ -439,12 +439,12 @@ static int start(void **state)
 {
     struct dlr_err err;
 
-    return dlr_apart_new(&apart, &err);
+    return dlr_fork_server_new(&fork_server, &err);
 }
 
 static int end(void **state)
 {
-    apart = dlr_apart_free(apart);
+    fork_server = dlr_fork_server_free(fork_server);
     return 0;
 }
 

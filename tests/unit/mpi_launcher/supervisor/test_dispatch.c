@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_sup_say,dlr_sup_adopt_failed,dlr_sup_rejoin_lost,dlr_sup_bare,dlr_sup_gather_lost,dlr_sup_transfers_lost,dlr_sup_peers_went,dlr_sup_save_lost,dlr_policy_node_dead */
+/* build: wrap=dlr_user_line,dlr_sup_adopt_failed,dlr_sup_rejoin_lost,dlr_redundancy_degraded,dlr_sup_gather_lost,dlr_sup_transfers_lost,dlr_sup_peers_went,dlr_sup_save_lost,dlr_policy_node_dead */
 /* Who is told that a node is lost, and in which order: around the nodes' engine and
  * mpi_launcher/supervisor/dispatch.c nothing but names of who was called.
  */
@@ -36,8 +36,8 @@ static void note(const char *who)
                table->list[1].here ? "+" : "-");
 }
 
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...);
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...);
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     note("user");
 }
@@ -66,7 +66,7 @@ void __wrap_dlr_sup_save_lost(struct dlr_sup_nodes *nodes)
         note(word);                                                                    \
     }
 TOLD(dlr_sup_rejoin_lost, dlr_sup_steps, "rejoin")
-TOLD(dlr_sup_bare, dlr_sup, "copies")
+TOLD(dlr_redundancy_degraded, dlr_sup, "copies")
 TOLD(dlr_sup_gather_lost, dlr_sup_planning, "reports")
 TOLD(dlr_sup_peers_went, dlr_sup_nodes, "peers")
 TOLD(dlr_sup_transfers_lost, dlr_sup, "transfers")
@@ -92,14 +92,14 @@ static int end(void **state)
 /* What the next supervisor reads is saved before the policy acts on the loss. */
 static void a_silent_node_is_told_to_all_then_to_the_policy(void **state)
 {
-    dlr_sup_lose(s.nodes, 1, 1000, 5000);
+    dlr_node_lost(s.nodes, 1, 1000, 5000);
     assert_string_equal(told, "adoption+ rejoin+ user- copies- reports- transfers- "
                               "peers- saved- policy-");
 }
 
 static void a_node_that_is_given_up_is_no_news_to_the_policy(void **state)
 {
-    dlr_sup_give_up(s.nodes, 1, "its agent cannot be started", "no such file");
+    dlr_node_mark_dead(s.nodes, 1, "its agent cannot be started", "no such file");
     assert_string_equal(told, "user- copies- reports- transfers- peers- saved-");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_names_fit,dlr_sup_repeat_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_sup_say,dlr_journal_note */
+/* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_names_fit,dlr_sup_repeated_failure_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_user_line,dlr_journal_note */
 /* A new plan: who is asked whether it is taken, in which order, and what the policy is
  * told. Around mpi_launcher/supervisor/dispatch_plans.c all engines, of which those
  * that are asked are played.
@@ -68,10 +68,10 @@ bool __wrap_dlr_sup_names_fit(void *whose, const struct dlr_plan *plan, char *wh
     return !is_stopped("names");
 }
 
-bool __wrap_dlr_sup_repeat_stops(void *whose, const struct dlr_plan *plan, char *why,
-                                 size_t size);
-bool __wrap_dlr_sup_repeat_stops(void *whose, const struct dlr_plan *plan, char *why,
-                                 size_t size)
+bool __wrap_dlr_sup_repeated_failure_stops(void *whose, const struct dlr_plan *plan,
+                                           char *why, size_t size);
+bool __wrap_dlr_sup_repeated_failure_stops(void *whose, const struct dlr_plan *plan,
+                                           char *why, size_t size)
 {
     dlr_format(why, size, "again and again");
     return is_stopped("repeat");
@@ -102,8 +102,8 @@ void __wrap_dlr_policy_give_up(struct dlr_policy *p, const char *why)
     note("given-up:%s ", why);
 }
 
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...);
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...);
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
 
@@ -124,7 +124,7 @@ static int begin(void **state)
 
     memset(&s, 0, sizeof(s));
     s.state_fd = -1;
-    dlr_jobconf_init(&s.conf);
+    dlr_job_config_init(&s.conf);
     engines_rig(&s, names, NODES);
     s.planning->step.nplaces = s.planning->step.world = 2;
     s.planning->step.tasks = calloc(2, sizeof(*s.planning->step.tasks));

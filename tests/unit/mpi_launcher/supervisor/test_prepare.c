@@ -53,7 +53,7 @@ static int begin(void **state)
     struct dlr_err err;
 
     memset(&s, 0, sizeof(s));
-    dlr_jobconf_init(&s.conf);
+    dlr_job_config_init(&s.conf);
     s.state_fd = -1;
     engines_rig(&s, names, 1);
     assert_int_equal(dlr_policy_new(&pc, &dlr_sup_policy_ops, &s, &s.policy, &err), 0);

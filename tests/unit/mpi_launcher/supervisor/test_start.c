@@ -125,7 +125,7 @@ static void begin(unsigned n)
 
     memset(&s, 0, sizeof(s));
     memset(&lists, 0, sizeof(lists));
-    dlr_jobconf_init(&s.conf);
+    dlr_job_config_init(&s.conf);
     s.state_fd = -1;
     s.id.gen = 1;
     for (unsigned i = 0; i < n; i++)
@@ -154,7 +154,7 @@ static void hello(unsigned node)
     assert_int_equal(
         dlr_format(
             text, sizeof(text),
-            "{\"v\":1,\"t\":\"hello\",\"node\":\"n%05u\",\"boot\":\"b\","
+            "{\"v\":2,\"t\":\"hello\",\"node\":\"n%05u\",\"boot\":\"b\","
             "\"topo\":\"s0.n%05u\",\"addr\":\"10.0.0.1:40000\",\"key\":\"%040u\","
             "\"data\":\"00\",\"cpus\":2}",
             node, node, node),
@@ -255,7 +255,8 @@ static void too_many_nodes_for_parity_are_told_so(void **state)
     begin(MAX_NODES);
     plan(MAX_NODES);
     assert_int_equal(
-        dlr_sets_init(&s.copies->sets, MAX_NODES, tasks, s.plan->ranks, 4, 1), 0);
+        dlr_parity_sets_init(&s.copies->sets, MAX_NODES, tasks, s.plan->ranks, 4, 1),
+        0);
     dlr_sup_tell_round(s.rounds, 0);
     assert_int_equal(rounds.sent, 0);
     assert_int_equal(s.copies->transfers.rc, -E2BIG);

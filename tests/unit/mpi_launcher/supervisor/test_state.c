@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_journal_replace,dlr_keepstate_save,dlr_sup_now */
+/* build: wrap=dlr_journal_replace,dlr_takeover_state_save,dlr_sup_now */
 /* What a supervisor leaves to the next one: of what it knows nothing new it is to the byte what it got from the one
  * before. A run that begins where a former incarnation of the job left a state that it cannot read: it says so and
  * does not begin anew. Around mpi_launcher/supervisor/saved_state.c and resume.c all of the supervisor but its main
@@ -52,13 +52,13 @@ void __wrap_dlr_journal_replace(struct dlr_journal *j, const char *path,
     file = strdup(text);
 }
 
-int __real_dlr_keepstate_save(int fd, const json_t *state, struct dlr_err *err);
-int __wrap_dlr_keepstate_save(int fd, const json_t *state, struct dlr_err *err);
-int __wrap_dlr_keepstate_save(int fd, const json_t *state, struct dlr_err *err)
+int __real_dlr_takeover_state_save(int fd, const json_t *state, struct dlr_err *err);
+int __wrap_dlr_takeover_state_save(int fd, const json_t *state, struct dlr_err *err);
+int __wrap_dlr_takeover_state_save(int fd, const json_t *state, struct dlr_err *err)
 {
     free(kept);
     kept = json_dumps(state, JSON_COMPACT);
-    return __real_dlr_keepstate_save(fd, state, err);
+    return __real_dlr_takeover_state_save(fd, state, err);
 }
 
 int64_t __wrap_dlr_sup_now(void); /* nodes are counted by the hour */
@@ -129,10 +129,10 @@ static void a_state_that_is_none_is_refused(void **state)
         {"[]", -EBADMSG, " is not the state of a run: no object"},
         {"{\"ended\":0}", -EBADMSG, " is not the state of a run: no version"},
         {"{\"v\":\"1\"}", -EBADMSG, " is not the state of a run: no version"},
-        {"{\"v\":1,\"v\":1}", -EBADMSG,
+        {"{\"v\":2,\"v\":2}", -EBADMSG,
          " is not the state of a run: duplicate object key"},
-        {"{\"v\":2,\"ended\":0}", -EPROTONOSUPPORT,
-         " is of version 2, this release reads version 1 only"},
+        {"{\"v\":3,\"ended\":0}", -EPROTONOSUPPORT,
+         " is of version 3, this release reads version 2 only"},
     };
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -161,21 +161,21 @@ static void a_state_that_is_too_long_is_not_read(void **state)
 
 /* clang-format off */
 #define NEW \
-    "{\"command\":\"%016llx\",\"tries\":[],\"ended\":null,\"v\":1,\"incarnation\":1," \
+    "{\"command\":\"%016llx\",\"tries\":[],\"ended\":null,\"v\":2,\"incarnation\":1," \
     "\"next_round\":0,\"restarts\":0,\"places\":2,\"world\":3,\"committed\":null," \
     "\"bad\":[],\"vetted\":null,\"nodes_lost\":0,\"node_s\":0," \
     "\"cadence\":{\"step_ms\":0.0,\"blocked_ms\":0.0,\"extra_ms\":0.0,\"saves\":0}"
 #define NEW_KEEPER \
     ",\"run\":\"%s\",\"generation\":1,\"address\":\"\",\"peers\":{},\"agents_pid\":0," \
-    "\"draining_pid\":0,\"stdin_at\":0,\"bare_ms\":0,\"workers_pid\":0,\"common_net\":false"
+    "\"flushing_pid\":0,\"stdin_at\":0,\"degraded_since_ms\":0,\"workers_pid\":0,\"fallback_network\":false"
 #define RUN \
-    "{\"command\":\"%016llx\",\"tries\":[[3,2]],\"ended\":%s,\"v\":1,\"incarnation\":1," \
+    "{\"command\":\"%016llx\",\"tries\":[[3,2]],\"ended\":%s,\"v\":2,\"incarnation\":1," \
     "\"next_round\":5,\"restarts\":2,\"places\":2,\"world\":3,\"committed\":[3,40]," \
     "\"bad\":[[1,12],[2,30,\"only\"]],\"vetted\":[3,20],\"nodes_lost\":4,\"node_s\":7200," \
     "\"cadence\":{\"step_ms\":12.5,\"blocked_ms\":0.25,\"extra_ms\":1.5,\"saves\":7}," \
     "\"ranks\":{\"tasks\":[1,2],\"ranks\":[2,0,1]}"
 #define PLAN \
-    "{\"v\":1,\"out\":[],\"verdicts\":[],\"places\":[{\"node\":\"n0\",\"topo\":\"s0.n0\"," \
+    "{\"v\":2,\"out\":[],\"verdicts\":[],\"places\":[{\"node\":\"n0\",\"topo\":\"s0.n0\"," \
     "\"cpus\":2,\"port\":0,\"first\":0,\"tasks\":1,\"partner\":1,\"moved\":false}," \
     "{\"node\":\"n1\",\"topo\":\"s0.n1\",\"cpus\":2,\"port\":0,\"first\":1,\"tasks\":2," \
     "\"partner\":0,\"moved\":false}],\"spares\":[],\"world\":3,\"sources\":[" \
@@ -185,8 +185,8 @@ static void a_state_that_is_too_long_is_not_read(void **state)
 #define KEEPER \
     ",\"run\":\"lm\",\"generation\":%u,\"address\":\"n0:6000\",\"peers\":{\"n0\":" \
     "{\"key\":\"k0\",\"data\":\"d0\"},\"n1\":{\"key\":\"k1\",\"data\":\"\"}},\"agents_pid\":%d," \
-    "\"agents_id\":\"%s\",\"draining_pid\":0,\"stdin_at\":77,\"bare_ms\":5000," \
-    "\"workers_pid\":4242,\"common_net\":true"
+    "\"agents_id\":\"%s\",\"flushing_pid\":0,\"stdin_at\":77,\"degraded_since_ms\":5000," \
+    "\"workers_pid\":4242,\"fallback_network\":true"
 #define RUNNING \
     ",\"running\":{\"round\":4,\"token\":\"00112233445566778899aabbccddeeff\"," \
     "\"started_ms\":11,\"launch_ms\":22,\"launch_deadline_ms\":33,\"running\":true," \
@@ -207,9 +207,9 @@ static void leave(const char *text)
     assert_int_equal(dlr_identity_new(&id, &err), 0);
     assert_int_equal(dlr_identity_save(id, s.state_fd, &err), 0);
     dlr_identity_free(id);
-    assert_int_equal(dlr_exits_add(s.state_fd, 1, 4242, 0), 0);
+    assert_int_equal(dlr_child_exits_add(s.state_fd, 1, 4242, 0), 0);
     assert_non_null(old);
-    assert_int_equal(__real_dlr_keepstate_save(s.state_fd, old, &err), 0);
+    assert_int_equal(__real_dlr_takeover_state_save(s.state_fd, old, &err), 0);
 }
 
 static const char *run_text(char *text, size_t size, const char *ended)
@@ -236,16 +236,16 @@ static int begin(void **state)
 
     s = (struct dlr_sup){.state_fd = memfd_create("kept", MFD_CLOEXEC),
                          .generation = 1};
-    dlr_jobconf_init(&s.conf);
+    dlr_job_config_init(&s.conf);
     dlr_format(s.conf.state_dir, sizeof(s.conf.state_dir), "%s", dir);
     assert_int_equal(dlr_procid_of(getpid(), &id), 0);
     dlr_procid_show(&id, self);
     engines_rig(&s, names, 2);
-    s.planning->step = (struct dlr_stepplan){.nplaces = 2, .world = 3, .tasks = tasks};
+    s.planning->step = (struct dlr_step_plan){.nplaces = 2, .world = 3, .tasks = tasks};
     s.planning->full_places = 2;
     s.planning->full_world = 3;
     s.planning->argv = argv;
-    assert_int_equal(dlr_sup_apart_start(s.io, &err), 0);
+    assert_int_equal(dlr_sup_fork_server_start(s.io, &err), 0);
     return 0;
 }
 

@@ -194,9 +194,9 @@ static void await_strangers(uint64_t want)
 {
     int64_t until = dlr_now_ms() + LIMIT_MS;
 
-    while (dlr_server_strangers(server) < want && dlr_now_ms() < until)
+    while (dlr_server_auth_failures(server) < want && dlr_now_ms() < until)
         poll(NULL, 0, 5); /* counted by another thread */
-    assert_in_range(dlr_server_strangers(server), want, UINT32_MAX);
+    assert_in_range(dlr_server_auth_failures(server), want, UINT32_MAX);
 }
 
 static void a_flood_of_connections_leaves_room_for_ours(void **state)
@@ -270,7 +270,7 @@ static void garbage_is_cut_and_counted(void **state)
 
     memset(huge, 0xff, sizeof(huge));
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        uint64_t before = dlr_server_strangers(server);
+        uint64_t before = dlr_server_auth_failures(server);
         int fd = dial();
 
         assert_in_range(send(fd, rows[i].bytes, rows[i].size, MSG_NOSIGNAL), 1,
@@ -314,7 +314,7 @@ static void who_sends_much_before_an_answer_is_cut(void **state)
 {
     static char much[1 << 20];
     static int fds[DLR_GUARD_HALF_OPEN];
-    uint64_t before = dlr_server_strangers(server);
+    uint64_t before = dlr_server_auth_failures(server);
     long resident;
 
     memset(much, 1, sizeof(much));
@@ -375,7 +375,7 @@ static void who_sends_much_before_it_is_watched_is_cut(void **state)
 
 static void who_has_not_the_servers_key_gets_nothing_through(void **state)
 {
-    uint64_t before = dlr_server_strangers(server);
+    uint64_t before = dlr_server_auth_failures(server);
     struct dlr_client *client = NULL;
     zpoller_t *poller = zpoller_new(dlr_server_sock(server), NULL);
 
@@ -396,7 +396,7 @@ static void a_probe_is_no_stranger(void **state)
     for (int i = 0; i < 20; i++)
         close(dial());
     check_service(); /* later than all of them */
-    assert_int_equal(dlr_server_strangers(server), 0);
+    assert_int_equal(dlr_server_auth_failures(server), 0);
 }
 
 /* More clients than may be unproven, and all of them stay. */
@@ -419,12 +419,12 @@ static void those_who_have_proven_their_key_take_no_room(void **state)
         assert_int_equal(dlr_server_recv(server, &packet), 1);
         dlr_packet_done(&packet);
     }
-    assert_int_equal(dlr_server_strangers(server), 0);
+    assert_int_equal(dlr_server_auth_failures(server), 0);
     for (unsigned i = 0; i < MANY; i++)
         clients[i] = dlr_client_free(clients[i]);
     zpoller_destroy(&poller);
     check_service();
-    assert_int_equal(dlr_server_strangers(server), 0);
+    assert_int_equal(dlr_server_auth_failures(server), 0);
 }
 
 /* A start: all connect before the first of them is heard. */
@@ -438,7 +438,7 @@ static void expected_clients_may_come_all_at_once(void **state)
     for (unsigned i = 0; i < MANY; i++)
         fds[i] = dial();
     check_service(); /* later than all of them */
-    assert_int_equal(dlr_server_strangers(server), 0);
+    assert_int_equal(dlr_server_auth_failures(server), 0);
     for (unsigned i = 0; i < MANY; i++) {
         assert_false(is_cut(fds[i], 0));
         close(fds[i]);

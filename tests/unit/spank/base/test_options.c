@@ -50,7 +50,7 @@ static void value_of(size_t row, const char *value, char text[128])
     if (row < DLR_OPTIONS_SET)
         dlr_format(text, 128, "%s", value);
     else
-        dlr_format(text, 128, "%s=%s", dlr_jobconf_opts[row].name, value);
+        dlr_format(text, 128, "%s=%s", dlr_job_config_opts[row].name, value);
 }
 
 static int set(struct dlr_spank_conf *conf, size_t row, const char *value,
@@ -74,7 +74,7 @@ static const char *shown(const struct dlr_spank_conf *conf, size_t row)
     static char text[DLR_OPT_TEXT + 1];
 
     assert_int_equal(
-        dlr_opt_show(&dlr_jobconf_opts[row], &conf->job, text, sizeof(text)), 0);
+        dlr_opt_show(&dlr_job_config_opts[row], &conf->job, text, sizeof(text)), 0);
     return text;
 }
 
@@ -85,7 +85,7 @@ enum { SITE = 1, ENV = 2, SCRIPT = 4, CLI = 8 };
  */
 static void gather(struct dlr_spank_conf *conf, size_t row, unsigned sources)
 {
-    const struct dlr_opt *opt = &dlr_jobconf_opts[row];
+    const struct dlr_opt *opt = &dlr_job_config_opts[row];
     const char *const *value = values[opt->type];
     char word[128], text[128], name[DLR_OPTIONS_NAME];
     char *words[] = {word};
@@ -108,8 +108,8 @@ static void gather(struct dlr_spank_conf *conf, size_t row, unsigned sources)
 
 static void every_setting_is_taken_from_its_highest_source(void **state)
 {
-    for (size_t row = 0; dlr_jobconf_opts[row].name; row++) {
-        const struct dlr_opt *opt = &dlr_jobconf_opts[row];
+    for (size_t row = 0; dlr_job_config_opts[row].name; row++) {
+        const struct dlr_opt *opt = &dlr_job_config_opts[row];
         struct dlr_spank_conf plain;
 
         dlr_options_init(&plain);
@@ -202,7 +202,7 @@ static void a_site_may_keep_settings_to_itself(void **state)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        const struct dlr_opt *opt = dlr_opt_find(dlr_jobconf_opts, rows[i].name);
+        const struct dlr_opt *opt = dlr_opt_find(dlr_job_config_opts, rows[i].name);
         struct dlr_spank_conf conf;
         struct dlr_err err = {0};
         int words = 0;
@@ -214,7 +214,7 @@ static void a_site_may_keep_settings_to_itself(void **state)
         dlr_options_site(&conf, words, (char *const *)rows[i].site, say);
         assert_string_equal(said, "");
         assert_int_equal(
-            set(&conf, (size_t)(opt - dlr_jobconf_opts), rows[i].value, &err),
+            set(&conf, (size_t)(opt - dlr_job_config_opts), rows[i].value, &err),
             rows[i].text ? -EPERM : 0);
         assert_string_equal(err.text, rows[i].text ? rows[i].text : "");
         if (rows[i].text)
@@ -354,7 +354,7 @@ static void lists_of_settings_add_up_and_the_last_word_on_each_holds(void **stat
         struct dlr_spank_conf conf;
         char *all;
 
-        setenv("DLROVER_SET", "persist-keep=9", 1); /* is the job's anyway */
+        setenv("DLROVER_SET", "persist-count=9", 1); /* is the job's anyway */
         dlr_options_init(&conf);
         dlr_options_env(&conf, environ, NULL);
         unsetenv("DLROVER_SET");
@@ -381,8 +381,9 @@ static void a_bad_list_is_one_line_and_changes_nothing(void **state)
         {"hartbeat=1s",
          "--dlrover-set: unknown setting 'hartbeat', did you mean 'heartbeat'?",
          -ENOENT},
-        {"pace=auto,presist-keep=3",
-         "--dlrover-set: unknown setting 'presist-keep', did you mean 'persist-keep'?",
+        {"pace=auto,presist-count=3",
+         "--dlrover-set: unknown setting 'presist-count', did you mean "
+         "'persist-count'?",
          -ENOENT},
         {"colour=red",
          "--dlrover-set: unknown setting 'colour': see 'dlrover help settings'",

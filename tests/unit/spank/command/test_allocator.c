@@ -223,7 +223,7 @@ static void the_keeper_is_told_every_setting_and_sruns_own_words(void **state)
     size_t rows = 0;
     char **argv = NULL;
 
-    while (dlr_jobconf_opts[rows].name)
+    while (dlr_job_config_opts[rows].name)
         rows++;
     dlr_options_init(&conf);
     dlr_options_site(&conf, 2, (char *[]){"prefix=/opt/x", "spares=2"}, NULL);

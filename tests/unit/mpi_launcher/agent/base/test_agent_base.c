@@ -170,20 +170,21 @@ static void the_supervisor_is_told_and_heard(void **state)
                                                    .id = 3};
 
     assert_false(dlr_agent_supervisor_is_open(rig.base));
-    dlr_agent_say(rig.base, dlr_msg_new("lost")); /* nobody is there: released */
+    dlr_agent_send_supervisor(rig.base,
+                              dlr_msg_new("lost")); /* nobody is there: released */
     open_supervisor();
     assert_true(dlr_agent_supervisor_is_open(rig.base));
     rig.awaited = 4;
-    dlr_agent_say_bytes(rig.base, "beat", 4);
+    dlr_agent_send_supervisor_bytes(rig.base, "beat", 4);
     dlr_agent_done(rig.base, &self, 0, "nobody wants to know");
     dlr_agent_done(rig.base, &theirs, 0, "");
-    dlr_agent_strangers_retell(rig.base, "");
-    dlr_agent_strangers_retell(rig.base, "x");
+    dlr_agent_auth_failures_resend(rig.base, "");
+    dlr_agent_auth_failures_resend(rig.base, "x");
     run();
     assert_string_equal(rig.heard, "welcome;");
     assert_string_equal(rig.answers,
-                        "beat;{\"v\":1,\"t\":\"done\",\"id\":3,\"rc\":0,\"why\":\"\"};"
-                        "{\"v\":1,\"t\":\"strangers\",\"taken\":\"x\"};");
+                        "beat;{\"v\":2,\"t\":\"done\",\"id\":3,\"rc\":0,\"why\":\"\"};"
+                        "{\"v\":2,\"t\":\"auth_failures\",\"foreign_name\":\"x\"};");
     dlr_agent_unwatch_socket(rig.base, dlr_server_sock(rig.supervisor));
 }
 
@@ -198,7 +199,7 @@ static void a_peer_is_heard_and_answered(void **state)
     run();
     assert_string_equal(rig.heard, "order;");
     assert_string_equal(rig.answers,
-                        "{\"v\":1,\"t\":\"done\",\"id\":7,\"rc\":5,\"why\":\"why\"};");
+                        "{\"v\":2,\"t\":\"done\",\"id\":7,\"rc\":5,\"why\":\"why\"};");
     dlr_agent_unwatch_socket(rig.base, dlr_client_sock(rig.peer));
 }
 
@@ -304,7 +305,7 @@ static void a_child_that_is_not_needed_is_killed_and_reaped(void **state)
     assert_true(pidfd >= 0);
     /* Both hear of the end in one turn of the loop. */
     dlr_agent_watch(rig.base, dup(pidfd), on_gone, NULL);
-    dlr_agent_bury(rig.base, pid, pidfd);
+    dlr_agent_kill_and_reap(rig.base, pid, pidfd);
     run();
     assert_int_equal(kill(pid, 0), -1); /* no zombie is left */
 }

@@ -49,13 +49,13 @@ static void reply(enum dlr_local_type type, const struct dlr_local_msg *to,
 /* What it was told comes back as the devices that it uses. */
 static void on_config(const struct dlr_local_msg *m)
 {
-    static struct dlr_parts parts;
+    static struct dlr_split parts;
     DLR_AUTO_JSON json_t *conf =
-        dlr_parts_take(&parts, m) > 0 ? json_loads(parts.text, 0, NULL) : NULL;
+        dlr_split_take(&parts, m) > 0 ? json_loads(parts.text, 0, NULL) : NULL;
     DLR_AUTO_JSON json_t *row =
         conf ? json_pack("{s:o*, s:o*}", "own",
-                         json_incref(json_object_get(conf, "own")), "bring",
-                         json_incref(json_object_get(conf, "bring")))
+                         json_incref(json_object_get(conf, "own")), "fetch",
+                         json_incref(json_object_get(conf, "fetch")))
              : NULL;
     DLR_AUTO_FREE char *text = row ? json_dumps(row, JSON_COMPACT) : NULL;
     DLR_AUTO_JSON json_t *uses = text ? json_pack("{s:s}", "uses", text) : NULL;
@@ -151,7 +151,7 @@ static json_t *own(void *arg)
     return json_pack("[i, i]", 4, 5);
 }
 
-static json_t *bring(void *arg)
+static json_t *fetch(void *arg)
 {
     return json_pack("[i]", 9);
 }
@@ -166,7 +166,7 @@ static const struct dlr_agent_data_ops ops = {
     .bad = on_bad,
     .uses = on_uses,
     .own = own,
-    .bring = bring,
+    .fetch = fetch,
 };
 
 static void on_done(void *arg, int rc, const char *why)
@@ -182,7 +182,7 @@ static void on_done(void *arg, int rc, const char *why)
 static int setup(void **state)
 {
     rig = (struct rig){.ready = 1};
-    dlr_jobconf_init(&rig.self.job);
+    dlr_job_config_init(&rig.self.job);
     dlr_format(rig.self.conf.data_program, DLR_OPT_TEXT, "/proc/self/exe");
     rig.base = dlr_agent_base_new(NULL, NULL);
     rig.data = dlr_agent_data_new(rig.base, &rig.self, &rig.round, &ops, &rig);
@@ -254,7 +254,7 @@ static void what_is_told_of_a_round_is_asked_of_those_above(void **state)
     rig.ready = 2;
     dlr_agent_data_round(rig.data, true);
     run();
-    assert_string_equal(rig.heard, "ready an address;{\"own\":[4,5],\"bring\":[9]};");
+    assert_string_equal(rig.heard, "ready an address;{\"own\":[4,5],\"fetch\":[9]};");
 }
 
 static void slots_that_were_reserved_are_named(void **state)

@@ -114,11 +114,11 @@ static void addresses_of_a_peer_are_those_told_last(void **state)
     assert_int_equal(take(&list, "{\"whole\":true,\"peers\":[[\"n1\",\"a\",\"k\"],"
                                  "[\"n2\",\"a\",\"k2\",\"10.0.0.2\"]]}"),
                      0);
-    assert_null(dlr_hosts_of(&list)); /* n1 has not told */
+    assert_null(dlr_host_words_of(&list)); /* n1 has not told */
     assert_int_equal(
         take(&list, "{\"peers\":[[\"n1\",\"a\",\"k\",\"10.0.0.1,fe80::1\"]]}"), 0);
     {
-        DLR_AUTO_JSON json_t *hosts = dlr_hosts_of(&list);
+        DLR_AUTO_JSON json_t *hosts = dlr_host_words_of(&list);
         DLR_AUTO_FREE char *text = json_dumps(hosts, JSON_COMPACT);
 
         assert_string_equal(text, "[\"10.0.0.1\",\"fe80::1\",\"10.0.0.2\"]");

@@ -29,8 +29,8 @@ static int setup(void **state)
     char path[4096];
     int to[2], from[2];
 
-    if (dlr_self_sibling("../dlrover-agent", path, sizeof(path)) < 0 || pipe(to) < 0 ||
-        pipe(from) < 0)
+    if (dlr_install_path_sibling("../dlrover-agent", path, sizeof(path)) < 0 ||
+        pipe(to) < 0 || pipe(from) < 0)
         return -1;
     host = fork();
     if (host == 0) {
@@ -87,7 +87,7 @@ static void each_order_starts_an_agent(void **state)
 
     send_text(order);
     send_text(
-        "{\"v\":1,\"t\":\"run\",\"run\":\"x\",\"cr"); /* srun cuts where it likes */
+        "{\"v\":2,\"t\":\"run\",\"run\":\"x\",\"cr"); /* srun cuts where it likes */
     send_text("ed\":\"\",\"words\":[\"--version\"]}\n");
     says(AGENT AGENT AGENT);
 }
@@ -130,20 +130,20 @@ static void orders_are_checked(void **state)
     static const struct {
         const char *text, *why;
     } rows[] = {
-        {"{\"v\":1,\"t\":\"end\",\"run\":\"a\"}", NULL},
-        {"{\"v\":1,\"t\":\"run\",\"run\":\"a\",\"cred\":\"\",\"words\":[\"--x=1\"]}",
+        {"{\"v\":2,\"t\":\"end\",\"run\":\"a\"}", NULL},
+        {"{\"v\":2,\"t\":\"run\",\"run\":\"a\",\"cred\":\"\",\"words\":[\"--x=1\"]}",
          NULL},
-        {"{\"v\":1,\"t\":\"end\"}", "an order for no run"},
-        {"{\"v\":1,\"t\":\"end\",\"run\":\"\"}", "an order for no run"},
-        {"{\"v\":1,\"t\":\"bye\",\"run\":\"a\"}", "an order of unknown kind"},
-        {"{\"v\":1,\"t\":\"run\",\"run\":\"a\",\"words\":[\"--x\"]}",
+        {"{\"v\":2,\"t\":\"end\"}", "an order for no run"},
+        {"{\"v\":2,\"t\":\"end\",\"run\":\"\"}", "an order for no run"},
+        {"{\"v\":2,\"t\":\"shutdown\",\"run\":\"a\"}", "an order of unknown kind"},
+        {"{\"v\":2,\"t\":\"run\",\"run\":\"a\",\"words\":[\"--x\"]}",
          "an order of unknown kind"},
-        {"{\"v\":1,\"t\":\"run\",\"run\":\"a\",\"cred\":\"\"}",
-         "an order with 0 words"},
-        {"{\"v\":1,\"t\":\"run\",\"run\":\"a\",\"cred\":\"\",\"words\":[\"/bin/sh\"]}",
-         "an order with a word that is no option"},
-        {"{\"v\":1,\"t\":\"run\",\"run\":\"a\",\"cred\":\"\",\"words\":[7]}",
-         "an order with a word that is no option"},
+        {"{\"v\":2,\"t\":\"run\",\"run\":\"a\",\"cred\":\"\"}",
+         "an order with 0 arguments"},
+        {"{\"v\":2,\"t\":\"run\",\"run\":\"a\",\"cred\":\"\",\"words\":[\"/bin/sh\"]}",
+         "an order with an argument that is no option"},
+        {"{\"v\":2,\"t\":\"run\",\"run\":\"a\",\"cred\":\"\",\"words\":[7]}",
+         "an order with an argument that is no option"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -435,7 +435,7 @@ static void a_copy_that_went_bad_is_told_and_its_slot_is_dead(void **state)
     assert_int_equal(dlr_rig_int(msg, "rank"), 4);
     assert_int_equal(dlr_rig_int(msg, "vround"), 0);
     assert_int_equal(dlr_rig_int(msg, "step"), 10);
-    assert_string_equal(dlr_rig_str(msg, "why"), "chunk 2 is corrupt in memory");
+    assert_string_equal(dlr_rig_str(msg, "why"), "block 2 is corrupt in memory");
     json_decref(msg);
     dlr_rig_await(&rig, "done");
     assert_int_equal(dlr_slot_state(w.slots[k]), DLR_SLOT_DEAD);
@@ -608,7 +608,7 @@ static void a_slow_write_and_an_older_version_share_a_slot(void **state)
         assert_int_not_equal(save(&w, (uint64_t)step), held);
         expect_sealed(step);
         dlr_rig_say(&rig, "commit", "s:i, s:i, s:{s:i, s:i}", "round", 0, "step", step,
-                    "kept", "vround", 0, "step", 10);
+                    "vetted", "vround", 0, "step", 10);
         dlr_rig_sync(&rig);
     }
     assert_int_equal(dlr_slot_verify(w.slots[held], NULL), 0);

@@ -59,14 +59,14 @@ static void note(char *list, size_t size, const char *fmt, ...)
     va_end(ap);
 }
 
-void dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
+void dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg)
 {
     note(rig.said, sizeof(rig.said), "%s;",
          json_string_value(json_object_get(msg, "t")));
     json_decref(msg);
 }
 
-void dlr_agent_peers_say(struct dlr_agent_base *base, const char *node, json_t *msg)
+void dlr_agent_peers_send(struct dlr_agent_base *base, const char *node, json_t *msg)
 {
     json_decref(msg);
 }
@@ -150,7 +150,7 @@ static int setup(void **state)
     rig.worker = pair[1];
     rig.conn = (struct dlr_agent_conn){
         .fd = pair[0], .pid = 77, .kind = DLR_CONN_WORKER, .round = 2, .rank = 4};
-    dlr_jobconf_init(&rig.self.job);
+    dlr_job_config_init(&rig.self.job);
     dlr_format(rig.self.node, sizeof(rig.self.node), "n1");
     rig.self.dir_fd = open(rig.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     rig.node = (struct dlr_agent_node){.name = "n1", .ranks = rig.ranks, .nranks = 1};
@@ -280,11 +280,11 @@ static void a_turn_forgets_what_is_open(void **state)
     DLR_AUTO_JSON json_t *told = json_object();
 
     dlr_agent_save_at(rig.snapshots, 10);
-    dlr_agent_save_told(rig.snapshots, told);
+    dlr_agent_save_round_state(rig.snapshots, told);
     assert_int_equal(json_array_size(json_object_get(told, "open")), 1);
     assert_int_equal(dlr_agent_save_ordered(rig.snapshots), 10);
     dlr_agent_snapshots_turn(rig.snapshots);
-    dlr_agent_save_told(rig.snapshots, told);
+    dlr_agent_save_round_state(rig.snapshots, told);
     assert_int_equal(json_array_size(json_object_get(told, "open")), 0);
     assert_int_equal(dlr_agent_save_ordered(rig.snapshots), 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_agent_say,dlr_agent_peers_say,dlr_agent_peers_say_all,dlr_agent_done stand-ins */
+/* build: wrap=dlr_agent_send_supervisor,dlr_agent_peers_send,dlr_agent_peers_send_all,dlr_agent_done stand-ins */
 /* What an agent does without a supervisor, alone: no lease, no tasks, no snapshots, peers that are packets. */
 #include <errno.h>
 #include <setjmp.h>
@@ -50,24 +50,24 @@ static void note(const char *to, json_t *msg)
     json_decref(msg);
 }
 
-void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg);
-void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
+void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg);
+void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg)
 {
     note("supervisor", msg);
 }
 
-void __wrap_dlr_agent_peers_say(struct dlr_agent_base *base, const char *node,
-                                json_t *msg);
-void __wrap_dlr_agent_peers_say(struct dlr_agent_base *base, const char *node,
-                                json_t *msg)
+void __wrap_dlr_agent_peers_send(struct dlr_agent_base *base, const char *node,
+                                 json_t *msg);
+void __wrap_dlr_agent_peers_send(struct dlr_agent_base *base, const char *node,
+                                 json_t *msg)
 {
     note(node, msg);
 }
 
-void __wrap_dlr_agent_peers_say_all(struct dlr_agent_base *base, const char *but,
-                                    json_t *msg);
-void __wrap_dlr_agent_peers_say_all(struct dlr_agent_base *base, const char *but,
-                                    json_t *msg)
+void __wrap_dlr_agent_peers_send_all(struct dlr_agent_base *base, const char *but,
+                                     json_t *msg);
+void __wrap_dlr_agent_peers_send_all(struct dlr_agent_base *base, const char *but,
+                                     json_t *msg)
 {
     assert_string_equal(but, "n2");
     note("all", msg);
@@ -145,7 +145,7 @@ static int setup(void **state)
                    0, NULL);
 
     rig = (struct rig){0};
-    dlr_jobconf_init(&rig.self.job);
+    dlr_job_config_init(&rig.self.job);
     dlr_format(rig.self.node, sizeof(rig.self.node), "n2");
     rig.self.run.gen = 1;
     rig.base = dlr_agent_base_new(NULL, NULL);
@@ -199,22 +199,22 @@ static void the_sigterm_of_a_requeue_is_the_end(void **state)
 
 static void a_peer_is_obeyed_only_while_the_supervisor_is_missed(void **state)
 {
-    hear("nobody", "{\"v\":1,\"t\":\"report\",\"gen\":1,\"id\":7}");
-    hear("k3", "{\"v\":1,\"t\":\"report\",\"gen\":2,\"id\":7}");
+    hear("nobody", "{\"v\":2,\"t\":\"report\",\"gen\":1,\"id\":7}");
+    hear("k3", "{\"v\":2,\"t\":\"report\",\"gen\":2,\"id\":7}");
     assert_string_equal(rig.heard, "");
-    hear("k3", "{\"v\":1,\"t\":\"report\",\"gen\":1,\"id\":7}");
+    hear("k3", "{\"v\":2,\"t\":\"report\",\"gen\":1,\"id\":7}");
     assert_string_equal(rig.heard, "asker:busy;"); /* the supervisor answers here */
     assert_int_equal(rig.reports, 0);
     dlr_agent_grace(rig.su);
-    hear("k3", "{\"v\":1,\"t\":\"report\",\"gen\":1,\"id\":7}");
+    hear("k3", "{\"v\":2,\"t\":\"report\",\"gen\":1,\"id\":7}");
     assert_int_equal(rig.reports, 1);
 }
 
 static void only_the_supervisors_host_may_end_the_run(void **state)
 {
-    hear("k3", "{\"v\":1,\"t\":\"over\",\"gen\":1}");
+    hear("k3", "{\"v\":2,\"t\":\"over\",\"gen\":1}");
     assert_false(dlr_agent_ends(rig.base));
-    hear("k1", "{\"v\":1,\"t\":\"over\",\"gen\":1}");
+    hear("k1", "{\"v\":2,\"t\":\"over\",\"gen\":1}");
     assert_true(dlr_agent_ends(rig.base));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_agent_say stand-ins */
+/* build: wrap=dlr_agent_send_supervisor stand-ins */
 /* The engine of a node's tasks alone: this program is the slurmstepd, a child of it the task, and nobody keeps
  * snapshots.
  */
@@ -41,8 +41,8 @@ static struct rig {
 
 /* --- instead of the supervisor, and of the snapshots ----------------------------------------- */
 
-void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg);
-void __wrap_dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
+void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg);
+void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg)
 {
     const char *type = json_is_false(json_object_get(msg, "here"))
                            ? "left" /* of stepd */
@@ -97,7 +97,7 @@ void dlr_agent_ranks_gone(struct dlr_agent_snapshots *s, const struct dlr_agent_
     rig.serves = false;
 }
 
-void dlr_agent_bring_gone(struct dlr_agent_snapshots *s, const struct dlr_agent_conn *c)
+void dlr_agent_fetch_gone(struct dlr_agent_snapshots *s, const struct dlr_agent_conn *c)
 {
 }
 
@@ -190,11 +190,11 @@ static void another_process_than_a_child_of_slurmstepd_is_no_task(void **state)
 static void kill_soon(void)
 {
     dlr_agent_tasks_kill(rig.tasks, 2, false);
-    assert_int_equal(dlr_agent_tasks_doomed(rig.tasks), 2);
+    assert_int_equal(dlr_agent_tasks_kill_up_to_round(rig.tasks), 2);
 }
 
-/* It is doomed before it is known. */
-static void tasks_of_a_doomed_round_are_killed_when_they_appear(void **state)
+/* It is ended before it is known. */
+static void tasks_of_an_ended_round_are_killed_when_they_appear(void **state)
 {
     kill_soon();
     assert_string_equal(rig.said, "clean 0;");
@@ -227,7 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_task_is_told_and_its_end),
         T(another_process_than_a_child_of_slurmstepd_is_no_task),
-        T(tasks_of_a_doomed_round_are_killed_when_they_appear),
+        T(tasks_of_an_ended_round_are_killed_when_they_appear),
         T(the_rank_of_the_round_is_welcomed),
         T(another_rank_waits_and_the_supervisor_hears_of_it),
     };

@@ -32,7 +32,7 @@
 
 static char told[1024]; /* what was asked of nodes, in order */
 static char said[512];  /* to the user */
-static char struck[64];
+static char rejected[64];
 
 static void note(char *buf, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -60,7 +60,7 @@ int dlr_members_find(const struct dlr_members *m, const char *name)
 void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt, ...)
 {
 }
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 
@@ -68,10 +68,10 @@ void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
     vsnprintf(said, sizeof(said), fmt, ap);
     va_end(ap);
 }
-void dlr_sup_strike(struct dlr_sup_copies *its, const char *where, int rank,
-                    struct dlr_version v)
+void dlr_reject_copy(struct dlr_sup_copies *its, const char *where, int rank,
+                     struct dlr_version v)
 {
-    note(struck, sizeof(struck), "%d@%s ", rank, where);
+    note(rejected, sizeof(rejected), "%d@%s ", rank, where);
 }
 int dlr_sup_place_of(const struct dlr_sup_planning *its, unsigned rank)
 {
@@ -119,7 +119,7 @@ void dlr_sup_ask_reserve(struct dlr_sup_copies *its, unsigned node, unsigned ran
 void dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 {
     assert_string_equal(dlr_msg_type(msg), "reserve");
-    assert_true(json_is_true(json_object_get(msg, "bring")) &&
+    assert_true(json_is_true(json_object_get(msg, "fetch")) &&
                 json_is_true(json_object_get(msg, "make")));
     assert_int_equal(json_integer_value(json_object_get(msg, "bytes")), SLOT_BYTES);
     json_decref(msg);
@@ -140,7 +140,7 @@ int dlr_sup_holders_make(struct dlr_sup_copies *its)
 int dlr_sup_replan_step(struct dlr_sup_planning *of, unsigned nplaces,
                         struct dlr_err *err)
 {
-    struct dlr_stepplan *step = &of->step;
+    struct dlr_step_plan *step = &of->step;
 
     free(step->tasks);
     step->tasks = calloc(nplaces, sizeof(*step->tasks));
@@ -151,9 +151,10 @@ int dlr_sup_replan_step(struct dlr_sup_planning *of, unsigned nplaces,
 }
 static int on_replanned(void *arg, struct dlr_err *err)
 {
-    dlr_sets_done(&copies->sets);
-    return dlr_sets_init(&copies->sets, planning.step.nplaces, planning.step.tasks,
-                         NULL, conf.redundancy.members, conf.redundancy.copies);
+    dlr_parity_sets_done(&copies->sets);
+    return dlr_parity_sets_init(&copies->sets, planning.step.nplaces,
+                                planning.step.tasks, NULL, conf.redundancy.members,
+                                conf.redundancy.copies);
 }
 
 /* --- the rig ---------------------------------------------------------------------- */
@@ -171,7 +172,7 @@ static void begin(unsigned members, unsigned rows, unsigned left, const char *co
 
     copies_begin(NULL, FULL);
     planning.ops = &ops;
-    told[0] = said[0] = struck[0] = '\0';
+    told[0] = said[0] = rejected[0] = '\0';
     conf.redundancy.members = members;
     conf.redundancy.copies = rows;
     planning.full_places = planning.full_world = FULL;
@@ -244,7 +245,7 @@ static void when_none_has_room_the_next_plan_does_without_parity(void **state)
     assert_true(dlr_sup_rebuild_room(copies, 1, 3, -EDQUOT, "1 x 9 MB"));
     assert_true(dlr_sup_rebuild_room(copies, 0, 3, -EDQUOT, "1 x 9 MB and 3 MB"));
     assert_int_equal(copies->transfers.rc, -ENOSPC);
-    assert_string_equal(struck, "5@* ");
+    assert_string_equal(rejected, "5@* ");
     assert_string_equal(
         said, "rank 3 of version 0/40 cannot be made of parity, no node with a "
               "part of it has room: 1 x 9 MB and 3 MB");
@@ -262,7 +263,7 @@ static void two_of_a_set_are_made_on_different_nodes(void **state)
     assert_true(
         dlr_sup_rebuild_room(copies, 0, 1, -EDQUOT, "full")); /* n2 has the other */
     assert_int_equal(copies->transfers.rc, -ENOSPC);
-    assert_string_equal(struck, "5@* 9@* ");
+    assert_string_equal(rejected, "5@* 9@* ");
     end();
 }
 

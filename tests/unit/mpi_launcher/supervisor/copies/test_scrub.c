@@ -57,7 +57,7 @@ void dlr_journal_note(struct dlr_journal *j, const char *event, const char *fmt,
     dlr_format(noted, sizeof(noted), "%s %s", event, text);
     json_decref(fields);
 }
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 
@@ -92,8 +92,8 @@ int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }
-unsigned dlr_sets_group(const struct dlr_sets *sets, unsigned rank,
-                        unsigned ret_ranks[DLR_PARITY_DATA_MAX])
+unsigned dlr_parity_sets_group(const struct dlr_parity_sets *sets, unsigned rank,
+                               unsigned ret_ranks[DLR_PARITY_DATA_MAX])
 {
     ret_ranks[0] = rank % 2;
     ret_ranks[1] = rank % 2 + 2;
@@ -111,8 +111,8 @@ int dlr_sup_holder_node(const struct dlr_sup_copies *its, unsigned place,
 {
     return (int)((place % 2 + 2 * holder - 1) % NODES);
 }
-int dlr_sets_rebuild_terms(const struct dlr_sets *sets, unsigned lost,
-                           const unsigned *have, char *buf, size_t size)
+int dlr_parity_sets_rebuild_terms(const struct dlr_parity_sets *sets, unsigned lost,
+                                  const unsigned *have, char *buf, size_t size)
 {
     return dlr_format(buf, size, "%u*1 %u*1", have[0], have[1]);
 }
@@ -157,7 +157,7 @@ static void found(unsigned node, unsigned round, unsigned rank, unsigned step)
 {
     DLR_AUTO_JSON json_t *msg = json_pack(
         "{s:i,s:i,s:i,s:i,s:s}", "round", (int)round, "rank", (int)rank, "vround",
-        ROUND, "step", (int)step, "why", "chunk 2 is corrupt in memory");
+        ROUND, "step", (int)step, "why", "block 2 is corrupt in memory");
 
     asked[0] = noted[0] = said[0] = '\0';
     dlr_sup_on_copy_bad(copies, node, msg);
@@ -169,8 +169,8 @@ static void a_partners_copy_is_sent_again_by_its_owner(void **state)
     assert_string_equal(asked, "send n0 r0 2/40 to d1");
     assert_string_equal(noted,
                         "copy_bad {\"version\":[2,40],\"rank\":0,\"node\":\"n1\","
-                        "\"again\":true,\"why\":\"chunk 2 is corrupt in memory\"}");
-    assert_string_equal(said, "the memory of n1 is not sound: chunk 2 is corrupt in "
+                        "\"again\":true,\"why\":\"block 2 is corrupt in memory\"}");
+    assert_string_equal(said, "the memory of n1 is not sound: block 2 is corrupt in "
                               "memory, in rank 0's copy of step 40; it is made again "
                               "(have the node's memory looked at)");
     found(1, ROUND, 0, 40);

@@ -81,10 +81,10 @@ static void done(unsigned node, uint64_t id, json_int_t rc)
 
 static bool is_struck(unsigned node, unsigned rank, uint64_t step)
 {
-    for (unsigned i = 0; i < copies->nstruck; i++)
-        if (copies->struck[i].where[1] == (char)('0' + node) &&
-            copies->struck[i].rank == (int32_t)rank &&
-            copies->struck[i].version.step == step)
+    for (unsigned i = 0; i < copies->nrejected; i++)
+        if (copies->rejected[i].where[1] == (char)('0' + node) &&
+            copies->rejected[i].rank == (int32_t)rank &&
+            copies->rejected[i].version.step == step)
             return true;
     return false;
 }
@@ -131,10 +131,10 @@ static void the_second_time_the_copy_is_struck_off(void **state)
 
     done(0, t->id, ECONNRESET);
     done(0, t->id, ECONNRESET); /* the same failure, said twice */
-    assert_int_equal(copies->nstruck, 0);
+    assert_int_equal(copies->nrejected, 0);
     t = plan(0, 1, 7);
     done(HOME, t->id, ETIMEDOUT); /* another errno, said by the other end */
-    assert_int_equal(copies->nstruck, 1);
+    assert_int_equal(copies->nrejected, 1);
     assert_true(is_struck(0, 1, 7));
 }
 
@@ -148,9 +148,9 @@ static void another_copy_has_a_chance_of_its_own(void **state)
 
         done(other[i][0], t->id, ECONNREFUSED);
     }
-    assert_int_equal(copies->nstruck, 0);
+    assert_int_equal(copies->nrejected, 0);
     done(0, plan(0, 2, 7)->id, ECONNREFUSED);
-    assert_int_equal(copies->nstruck, 1);
+    assert_int_equal(copies->nrejected, 1);
     assert_true(is_struck(0, 2, 7));
 }
 
@@ -162,9 +162,9 @@ static void a_plan_that_sends_it_twice_is_one_chance(void **state)
 
     done(0, first, ETIMEDOUT);
     done(0, second, ETIMEDOUT);
-    assert_int_equal(copies->nstruck, 0);
+    assert_int_equal(copies->nrejected, 0);
     done(0, plan(0, 5, 7)->id, ETIMEDOUT);
-    assert_int_equal(copies->nstruck, 1);
+    assert_int_equal(copies->nrejected, 1);
 }
 
 static void a_rebuild_that_was_late_keeps_its_shards(void **state)
@@ -188,7 +188,7 @@ static void a_lost_node_strikes_nothing_however_often(void **state)
         dlr_sup_transfers_lost(copies, 0);
         assert_true(copies->transfers.rc < 0);
     }
-    assert_int_equal(copies->nstruck + copies->nspared, 0);
+    assert_int_equal(copies->nrejected + copies->nretried, 0);
 }
 
 /* The newest version first, then the older ones: no plan is made for ever. */

@@ -56,7 +56,7 @@ static struct dlr_plan plan;
 static struct dlr_sup_planning planning;
 static struct dlr_sup_copies *keepers; /* the engine of the copies */
 static struct dlr_sup_disk *s;
-static struct dlr_jobconf conf;
+static struct dlr_job_config conf;
 static struct dlr_runinfo info;
 static struct dlr_members table;
 static unsigned nlost;
@@ -90,7 +90,7 @@ int64_t dlr_sup_now(void)
 {
     return clock_ms;
 }
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 
@@ -141,7 +141,7 @@ int dlr_sup_file_mkdirs(void *arg, int *fd)
 {
     return 0;
 }
-int dlr_sup_file_do(struct dlr_sup_io *io, dlr_aside_fn fn, const char *path,
+int dlr_sup_file_do(struct dlr_sup_io *io, dlr_offload_fn fn, const char *path,
                     const char *text)
 {
     return 0;
@@ -187,8 +187,8 @@ unsigned dlr_sup_losses_nodes(const struct dlr_sup_nodes *nodes)
 {
     return nlost;
 }
-unsigned dlr_sets_group(const struct dlr_sets *sets, unsigned rank,
-                        unsigned ret_ranks[DLR_PARITY_DATA_MAX])
+unsigned dlr_parity_sets_group(const struct dlr_parity_sets *sets, unsigned rank,
+                               unsigned ret_ranks[DLR_PARITY_DATA_MAX])
 {
     return 2;
 }
@@ -204,7 +204,7 @@ void dlr_sup_file_done(struct dlr_sup_file **f)
 {
     free(*f);
 }
-int dlr_sup_file_call(struct dlr_sup_io *io, dlr_aside_fn fn, struct dlr_sup_file **f)
+int dlr_sup_file_call(struct dlr_sup_io *io, dlr_offload_fn fn, struct dlr_sup_file **f)
 {
     int none = -1;
 
@@ -292,35 +292,35 @@ void dlr_persist_forget(const char *dir, const struct dlr_persist_write *write,
     forgot++;
 }
 /* It is done at once. */
-struct dlr_aside {
+struct dlr_offload {
     int rc, fd;
     max_align_t arg[];
 };
-struct dlr_aside *dlr_aside_new(size_t size)
+struct dlr_offload *dlr_offload_new(size_t size)
 {
-    return calloc(1, sizeof(struct dlr_aside) + size);
+    return calloc(1, sizeof(struct dlr_offload) + size);
 }
-void *dlr_aside_arg(struct dlr_aside *a)
+void *dlr_offload_arg(struct dlr_offload *a)
 {
     return a->arg;
 }
-struct dlr_aside *dlr_aside_free(struct dlr_aside *a)
+struct dlr_offload *dlr_offload_free(struct dlr_offload *a)
 {
     free(a);
     return NULL;
 }
-int dlr_aside_start(struct dlr_aside *a, struct dlr_apart *apart, dlr_aside_fn fn,
-                    int fd)
+int dlr_offload_start(struct dlr_offload *a, struct dlr_fork_server *apart,
+                      dlr_offload_fn fn, int fd)
 {
     a->fd = fd;
     a->rc = fn(a->arg, &a->fd);
     return 0;
 }
-int dlr_aside_fd(const struct dlr_aside *a)
+int dlr_offload_fd(const struct dlr_offload *a)
 {
     return -1;
 }
-int dlr_aside_end(struct dlr_aside *a, int *ret_rc, int *ret_fd)
+int dlr_offload_end(struct dlr_offload *a, int *ret_rc, int *ret_fd)
 {
     *ret_rc = a->rc;
     *ret_fd = a->fd;
@@ -667,7 +667,7 @@ static int begin_default(void **state)
     static uint64_t slot_bytes[WORLD] = {1000, 1000, 1000};
 
     dlr_sup_disk_free(s);
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     dlr_format(info.dir, sizeof(info.dir), "/s");
     keepers->slot_bytes = slot_bytes;
     clock_ms = 1000;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_sup_say,dlr_sup_send_all,dlr_sup_agents_bye,dlr_sup_start_slurm,dlr_journal_event,dlr_journal_last,dlr_policy_is_alive,dlr_policy_is_lost,dlr_policy_is_told,dlr_policy_phase,dlr_policy_signal,dlr_policy_told */
+/* build: wrap=dlr_user_line,dlr_sup_send_all,dlr_sup_agents_shutdown,dlr_sup_start_slurm,dlr_journal_event,dlr_journal_last,dlr_policy_is_alive,dlr_policy_is_lost,dlr_policy_has_sigterm,dlr_policy_phase,dlr_policy_signal,dlr_policy_sigterm */
 /* The end of a run: who is told of it and in which order, which nodes a requeue does without, and where a signal
  * goes. Around mpi_launcher/supervisor/ending nothing but names of who was called.
  */
@@ -30,11 +30,11 @@ static struct dlr_sup_ending *ending;
 static struct dlr_sup_nodes *nodes;
 static struct dlr_sup_steps *steps;
 static struct dlr_members *table;
-static struct dlr_jobconf conf;
+static struct dlr_job_config conf;
 static struct dlr_runinfo info;
-static struct dlr_stepplan step;
+static struct dlr_step_plan step;
 static int64_t started_ms;
-static bool took_over, tasks_run, alive[NODES], lost[NODES], unfit[NODES];
+static bool took_over, tasks_run, alive[NODES], lost[NODES], failed_checks[NODES];
 static char told[512]; /* a word for each who was called */
 
 static void note(const char *fmt, ...)
@@ -51,8 +51,8 @@ static void note(const char *fmt, ...)
 
 /* --- who is called ---------------------------------------------------------------- */
 
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...);
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...);
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     note("user");
 }
@@ -60,13 +60,13 @@ void __wrap_dlr_sup_send_all(struct dlr_sup_nodes *to, json_t *msg);
 void __wrap_dlr_sup_send_all(struct dlr_sup_nodes *to, json_t *msg)
 {
     note("%s%s", dlr_msg_type(msg),
-         json_is_true(json_object_get(msg, "later"))   ? ",later"
-         : json_is_true(json_object_get(msg, "stays")) ? ",stays"
-                                                       : "");
+         json_is_true(json_object_get(msg, "later"))         ? ",later"
+         : json_is_true(json_object_get(msg, "keep_memory")) ? ",keep_memory"
+                                                             : "");
     json_decref(msg);
 }
-void __wrap_dlr_sup_agents_bye(struct dlr_sup_steps *of, int64_t deadline_ms);
-void __wrap_dlr_sup_agents_bye(struct dlr_sup_steps *of, int64_t deadline_ms)
+void __wrap_dlr_sup_agents_shutdown(struct dlr_sup_steps *of, int64_t deadline_ms);
+void __wrap_dlr_sup_agents_shutdown(struct dlr_sup_steps *of, int64_t deadline_ms)
 {
     note("agents");
 }
@@ -102,8 +102,8 @@ bool __wrap_dlr_policy_is_lost(const struct dlr_policy *p, unsigned node)
 {
     return lost[node];
 }
-bool __wrap_dlr_policy_is_told(const struct dlr_policy *p);
-bool __wrap_dlr_policy_is_told(const struct dlr_policy *p)
+bool __wrap_dlr_policy_has_sigterm(const struct dlr_policy *p);
+bool __wrap_dlr_policy_has_sigterm(const struct dlr_policy *p)
 {
     return false;
 }
@@ -117,10 +117,10 @@ void __wrap_dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
 {
     note("policy:%d", sig);
 }
-void __wrap_dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
-                            int64_t now_ms);
-void __wrap_dlr_policy_told(struct dlr_policy *p, bool wanted, int64_t limit_ms,
-                            int64_t now_ms)
+void __wrap_dlr_policy_sigterm(struct dlr_policy *p, bool wanted, int64_t limit_ms,
+                               int64_t now_ms);
+void __wrap_dlr_policy_sigterm(struct dlr_policy *p, bool wanted, int64_t limit_ms,
+                               int64_t now_ms)
 {
     note("policy:told");
 }
@@ -150,7 +150,7 @@ static bool pass_on(void *arg, int sig)
 }
 bool dlr_sup_is_unfit(const struct dlr_sup_planning *planning, unsigned node)
 {
-    return unfit[node];
+    return failed_checks[node];
 }
 unsigned dlr_sup_full_places(const struct dlr_sup_planning *planning)
 {
@@ -176,7 +176,7 @@ static int begin(void **state)
     struct dlr_sup_nodes_env of_nodes = {.conf = &conf, .info = &info};
     struct dlr_err err;
 
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     dlr_format(info.job, sizeof(info.job), "42");
     dlr_format(info.dir, sizeof(info.dir), "/dir");
     nodes = dlr_sup_nodes_new(&of_nodes, NULL, NULL);
@@ -196,7 +196,7 @@ static int begin(void **state)
                                 &ops, NULL);
     for (unsigned i = 0; i < NODES; i++) {
         alive[i] = true;
-        lost[i] = unfit[i] = false;
+        lost[i] = failed_checks[i] = false;
     }
     took_over = tasks_run = false;
     told[0] = '\0';
@@ -217,7 +217,7 @@ static int end(void **state)
 static void the_end_is_kept_before_the_agents_are_told(void **state)
 {
     dlr_sup_finish(ending, 7, "it failed");
-    assert_string_equal(told, "ends user journal:end kept:7 ended bye agents");
+    assert_string_equal(told, "ends user journal:end kept:7 ended shutdown agents");
     assert_true(dlr_sup_ending_over(ending));
 }
 
@@ -226,7 +226,7 @@ static void an_end_by_a_signal_is_not_kept(void **state)
 {
     dlr_sup_ending_signal(ending, SIGINT);
     dlr_sup_finish(ending, 130, NULL);
-    assert_string_equal(told, "policy:2 ends last:end ended bye agents");
+    assert_string_equal(told, "policy:2 ends last:end ended shutdown agents");
 }
 
 static void a_requeue_does_without_nodes_that_are_of_no_use(void **state)
@@ -242,14 +242,14 @@ static void a_requeue_does_without_nodes_that_are_of_no_use(void **state)
     alive[1] = alive[2] = false;
     for (unsigned i = 0; i < NODES; i++) /* n2 was never there */
         dlr_format(table->list[i].boot, sizeof(table->list[i].boot), i == 2 ? "" : "b");
-    unfit[3] = true;
+    failed_checks[3] = true;
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         info.incarnation = rows[i].incarnation;
         told[0] = '\0';
         dlr_sup_requeue(ending, "too few nodes");
         dlr_format(want, sizeof(want),
-                   "bye,later kept user requeue 42 %s 30000ms %u /dir", rows[i].want,
-                   rows[i].incarnation);
+                   "shutdown,later kept user requeue 42 %s 30000ms %u /dir",
+                   rows[i].want, rows[i].incarnation);
         assert_string_equal(told, want);
     }
     info.incarnation = 0;
@@ -262,7 +262,8 @@ static void a_job_that_is_requeued_says_no_reason(void **state)
     told[0] = '\0';
     dlr_sup_ending_signal(ending, SIGTERM);
     dlr_sup_finish(ending, 143, "by a signal");
-    assert_string_equal(told, "policy:15 ends last:requeued ended bye,stays agents");
+    assert_string_equal(
+        told, "policy:15 ends last:requeued ended shutdown,keep_memory agents");
 }
 
 static void tasks_that_run_get_sigterm(void **state)

@@ -90,7 +90,7 @@ static int begin(void **state)
 
 static int begin_files(void **state)
 {
-    return begin(state) < 0 ? -1 : dlr_sup_apart_start(io, NULL);
+    return begin(state) < 0 ? -1 : dlr_sup_fork_server_start(io, NULL);
 }
 
 static int end(void **state)
@@ -185,7 +185,7 @@ static void a_descriptor_that_is_watched_no_more_is_not_told(void **state)
 /* --- files and the journal ------------------------------------------------------------------ */
 
 /* Again when the machine is too slow for the engine's limit. */
-static int do_again(dlr_aside_fn fn, const char *name)
+static int do_again(dlr_offload_fn fn, const char *name)
 {
     int64_t until = dlr_now_ms() + LONG_MS;
     int rc;

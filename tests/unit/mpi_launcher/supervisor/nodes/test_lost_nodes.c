@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_journal_replace,dlr_sup_say */
+/* build: wrap=dlr_journal_replace,dlr_user_line */
 /* Which nodes a later srun of the job does without: what is written of them, and read. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,8 +34,8 @@ void __wrap_dlr_journal_replace(struct dlr_journal *j, const char *path,
     fputs(text, f);
     fclose(f);
 }
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...);
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...);
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
 

@@ -58,7 +58,7 @@ static void hello_fills_the_row_of_its_node(void **state)
     assert_string_equal(m.list[1].data, "0aFF");
     assert_string_equal(m.list[1].hosts, "10.0.0.2");
     assert_int_equal(m.list[1].heard_ms, 50);
-    assert_int_equal(m.list[1].step_max, DLR_BEAT_NO_STEP);
+    assert_int_equal(m.list[1].step_max, DLR_HEARTBEAT_NO_STEP);
     dlr_members_done(&m);
 }
 
@@ -147,7 +147,7 @@ static void newest_step_is_the_rounds_own(void **state)
 {
     struct dlr_members m = table();
 
-    assert_int_equal(dlr_members_step(&m, 0), DLR_BEAT_NO_STEP);
+    assert_int_equal(dlr_members_step(&m, 0), DLR_HEARTBEAT_NO_STEP);
     m.list[0].round = 2;
     m.list[0].step_max = 7;
     m.list[1].round = 1; /* of an older round, further on */
@@ -156,7 +156,7 @@ static void newest_step_is_the_rounds_own(void **state)
     m.list[2].step_max = 9;
     assert_int_equal(dlr_members_step(&m, 2), 9);
     assert_int_equal(dlr_members_step(&m, 1), 90);
-    assert_int_equal(dlr_members_step(&m, 3), DLR_BEAT_NO_STEP);
+    assert_int_equal(dlr_members_step(&m, 3), DLR_HEARTBEAT_NO_STEP);
     dlr_members_done(&m);
 }
 

@@ -28,12 +28,12 @@
 #define DEAD_MS 1000
 #define LATE_MS (DEAD_MS + 51)
 
-static struct dlr_jobconf conf;
+static struct dlr_job_config conf;
 static const struct dlr_run_id id = {.gen = 1};
 static struct dlr_sup_io *io;
 static struct dlr_sup_nodes *nodes;
 static int64_t now_ms;
-static bool over, excused, unclean[NODES];
+static bool over, start_retried, unclean[NODES];
 static char told[256]; /* what has happened, one word each */
 
 static void note(const char *what, unsigned node)
@@ -54,7 +54,7 @@ bool dlr_sup_is_held(void)
 {
     return false;
 }
-void dlr_sup_say(struct dlr_sup_io *say, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *say, const char *fmt, ...)
 {
     size_t at = strlen(told);
 
@@ -132,7 +132,7 @@ static bool is_unclean(void *arg, unsigned node)
 }
 static bool is_excused(void *arg, int64_t when_ms)
 {
-    return excused;
+    return start_retried;
 }
 static bool is_behind(void *arg, unsigned node)
 {
@@ -161,7 +161,7 @@ static const struct dlr_sup_nodes_ops ops = {.message = on_message,
                                              .published = on_published,
                                              .beside = put_beside,
                                              .given_up = is_unclean,
-                                             .excused = is_excused,
+                                             .start_retried = is_excused,
                                              .behind = is_behind,
                                              .over = is_over,
                                              .round = round_now,
@@ -174,10 +174,10 @@ static int begin(void **state)
     struct dlr_sup_nodes_env env = {.conf = &conf, .id = &id};
     struct dlr_err err;
 
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     conf.beat.every_ms = 100;
     conf.beat.missed = DEAD_MS / 100;
-    conf.mass_silence_ms = 5000;
+    conf.partition_grace_ms = 5000;
     io = env.io = dlr_sup_io_new(NULL, NULL);
     nodes = dlr_sup_nodes_new(&env, &ops, NULL);
     assert_non_null(nodes);
@@ -185,7 +185,7 @@ static int begin(void **state)
     for (unsigned i = 0; i < NODES; i++)
         dlr_format(nodes->members.list[i].key, DLR_KEY_TEXT, "key%u", i);
     now_ms = 5000;
-    over = excused = false;
+    over = start_retried = false;
     memset(unclean, 0, sizeof(unclean));
     told[0] = '\0';
     return 0;
@@ -219,7 +219,7 @@ static void hello(unsigned node, const char *data)
     char text[200];
 
     dlr_format(text, sizeof(text),
-               "{\"v\":1,\"t\":\"hello\",\"node\":\"n%u\",\"boot\":\"b\",\"topo\":\"\","
+               "{\"v\":2,\"t\":\"hello\",\"node\":\"n%u\",\"boot\":\"b\",\"topo\":\"\","
                "\"addr\":\"h:1\",\"key\":\"k\",\"data\":\"%s\",\"cpus\":2}",
                node, data);
     hear(node, text);
@@ -227,12 +227,12 @@ static void hello(unsigned node, const char *data)
 
 static void beat(unsigned node, uint64_t done)
 {
-    struct dlr_beat b = {
-        .kind = DLR_BEAT, .gen = 1, .step_min = done, .step_max = done};
-    unsigned char buf[DLR_BEAT_BYTES];
+    struct dlr_heartbeat b = {
+        .kind = DLR_HEARTBEAT, .gen = 1, .step_min = done, .step_max = done};
+    unsigned char buf[DLR_HEARTBEAT_BYTES];
     struct dlr_packet packet;
 
-    dlr_beat_pack(&b, buf);
+    dlr_heartbeat_pack(&b, buf);
     packet = packet_of(node, buf, sizeof(buf));
     dlr_sup_hear(nodes, &packet);
 }
@@ -242,7 +242,7 @@ static void all_here(void)
 {
     for (unsigned i = 0; i < NODES; i++)
         hello(i, "00");
-    dlr_sup_detector_start(nodes, now_ms);
+    dlr_failure_detector_start(nodes, now_ms);
     told[0] = '\0';
 }
 
@@ -250,7 +250,7 @@ static void all_here(void)
 static void pass(int64_t ms)
 {
     now_ms += ms;
-    dlr_sup_detector_start(nodes, now_ms - DLR_SUP_TICK_MS);
+    dlr_failure_detector_start(nodes, now_ms - DLR_SUP_TICK_MS);
 }
 
 /* --- tests -------------------------------------------------------------------------------- */
@@ -267,13 +267,13 @@ static void an_agent_that_comes_is_greeted_then_up_then_moved(void **state)
 
 static void only_messages_of_members_are_taken(void **state)
 {
-    hear(0, "{\"v\":1,\"t\":\"clean\"}"); /* it has not said hello: who is it? */
+    hear(0, "{\"v\":2,\"t\":\"clean\"}"); /* it has not said hello: who is it? */
     assert_string_equal(told, "");
     assert_int_equal(nodes->asked, 1);
     hello(0, "");
     told[0] = '\0';
-    hear(0, "{\"v\":1,\"t\":\"clean\"}");
-    hear(0, "{\"v\":1,\"t\":\"odd\"}");
+    hear(0, "{\"v\":2,\"t\":\"clean\"}");
+    hear(0, "{\"v\":2,\"t\":\"odd\"}");
     hear(0, "no message");
     assert_string_equal(told, "clean0+ odd0+");
     over = true;
@@ -288,7 +288,7 @@ static void a_long_message_of_a_stranger_is_not_read(void **state)
     static char text[MOST + 2];
 
     snprintf(text, sizeof(text), "%-*s", MOST + 1,
-             "{\"v\":1,\"t\":\"hello\",\"node\":\"n0\",\"boot\":\"b\",\"topo\":\"\","
+             "{\"v\":2,\"t\":\"hello\",\"node\":\"n0\",\"boot\":\"b\",\"topo\":\"\","
              "\"addr\":\"h:1\",\"key\":\"k\",\"data\":\"00\",\"cpus\":2}");
     hear(0, text);
     assert_string_equal(told, "");
@@ -305,7 +305,7 @@ static void a_beat_tells_the_step_unless_its_turn_is_over(void **state)
     beat(1, 4); /* behind */
     assert_string_equal(told, "step3+");
     assert_int_equal(nodes->members.list[1].heard_ms, now_ms);
-    assert_true(nodes->members.list[1].step_max == DLR_BEAT_NO_STEP);
+    assert_true(nodes->members.list[1].step_max == DLR_HEARTBEAT_NO_STEP);
     nodes->members.list[2].here = false; /* it is told to clean up, and is not heard */
     now_ms += 5000;
     beat(2, 5);
@@ -318,11 +318,11 @@ static void silence_is_told_before_and_after_the_loss(void **state)
     all_here();
     pass(LATE_MS - 1);
     for (unsigned i = 1; i < NODES; i++)
-        beat(i, DLR_BEAT_NO_STEP);
-    dlr_sup_judge(nodes, now_ms);
+        beat(i, DLR_HEARTBEAT_NO_STEP);
+    dlr_failure_detector_check(nodes, now_ms);
     assert_string_equal(told, "");
     pass(1);
-    dlr_sup_judge(nodes, now_ms);
+    dlr_failure_detector_check(nodes, now_ms);
     assert_string_equal(told, "silent0+ say lost0-");
     assert_int_equal(dlr_sup_losses_nodes(nodes), 1);
 }
@@ -332,10 +332,10 @@ static void a_node_that_was_given_up_is_no_silent_one(void **state)
     all_here();
     unclean[3] = true;
     pass(DLR_SUP_TICK_MS);
-    dlr_sup_judge(nodes, now_ms);
-    dlr_sup_judge(nodes, now_ms);
+    dlr_failure_detector_check(nodes, now_ms);
+    dlr_failure_detector_check(nodes, now_ms);
     assert_string_equal(told, " say given-up3-");
-    dlr_sup_give_up(nodes, 2, "its agent cannot be started", "no such file");
+    dlr_node_mark_dead(nodes, 2, "its agent cannot be started", "no such file");
     assert_string_equal(told, " say given-up3- say given-up2-");
     assert_int_equal(dlr_sup_losses_nodes(nodes), 2);
 }
@@ -344,16 +344,16 @@ static void nobody_is_judged_when_too_many_are_silent_or_excused(void **state)
 {
     all_here();
     pass(LATE_MS);
-    beat(0, DLR_BEAT_NO_STEP);
-    dlr_sup_judge(nodes, now_ms);
+    beat(0, DLR_HEARTBEAT_NO_STEP);
+    dlr_failure_detector_check(nodes, now_ms);
     assert_string_equal(told, ""); /* our own link, more likely */
     for (unsigned i = 1; i < NODES - 1; i++)
-        beat(i, DLR_BEAT_NO_STEP);
-    excused = true;
-    dlr_sup_judge(nodes, now_ms);
+        beat(i, DLR_HEARTBEAT_NO_STEP);
+    start_retried = true;
+    dlr_failure_detector_check(nodes, now_ms);
     assert_string_equal(told, "");
-    excused = false;
-    dlr_sup_judge(nodes, now_ms);
+    start_retried = false;
+    dlr_failure_detector_check(nodes, now_ms);
     assert_string_equal(told, "silent4+ say lost4-");
 }
 
@@ -361,7 +361,7 @@ static void what_we_did_not_look_at_is_nobodys_silence(void **state)
 {
     all_here();
     now_ms += 10 * LATE_MS; /* we were stopped */
-    dlr_sup_judge(nodes, now_ms);
+    dlr_failure_detector_check(nodes, now_ms);
     assert_string_equal(told, "");
 }
 
@@ -371,8 +371,8 @@ static void none_is_lost_once_the_run_is_over(void **state)
     all_here();
     nodes->members.list[4].heard_ms += 10;
     over = true;
-    pass(LATE_MS + conf.mass_silence_ms);
-    dlr_sup_judge(nodes, now_ms);
+    pass(LATE_MS + conf.partition_grace_ms);
+    dlr_failure_detector_check(nodes, now_ms);
     assert_string_equal(told, "");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_sup_is_candidate,dlr_sup_say,dlr_journal_note,dlr_sup_losses_count */
+/* build: wrap=dlr_sup_is_candidate,dlr_user_line,dlr_journal_note,dlr_sup_losses_count */
 /* The plan in force: which plans are this run's, what is told of those that are
  * refused, and what the next one is asked for.
  */
@@ -23,7 +23,7 @@
 #define NODES 4
 #define PLACES 2
 
-static struct dlr_jobconf conf;
+static struct dlr_job_config conf;
 static struct dlr_sup_nodes *nodes;
 static struct dlr_sup_planning *planning;
 static bool lost[NODES];
@@ -50,8 +50,8 @@ bool __wrap_dlr_sup_is_candidate(const struct dlr_sup_steps *steps, unsigned nod
     return !lost[node];
 }
 
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...);
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...);
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     char text[128];
     va_list ap;
@@ -114,7 +114,7 @@ static int begin(void **state)
     struct dlr_sup_planning_env env = {.conf = &conf};
     struct dlr_err err;
 
-    conf = (struct dlr_jobconf){.redundancy = {.copies = 1}};
+    conf = (struct dlr_job_config){.redundancy = {.copies = 1}};
     nodes = env.nodes = dlr_sup_nodes_new(&nodes_env, NULL, NULL);
     assert_int_equal(dlr_sup_nodes_open(nodes, names, NODES, "n3", &err), 0);
     planning = dlr_sup_planning_new(&env, &ops, NULL);
@@ -148,7 +148,7 @@ static struct dlr_plan plan_of(const char *first, const char *second, unsigned r
     plan.places[0].tasks = ranks;
     plan.places[1].from = ranks;
     plan.places[1].tasks = 1;
-    assert_int_equal(dlr_plan_seat(&plan, tasks, PLACES, NULL), 0);
+    assert_int_equal(dlr_plan_former_place(&plan, tasks, PLACES, NULL), 0);
     return plan;
 }
 

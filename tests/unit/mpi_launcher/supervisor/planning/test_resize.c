@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_sup_replan_step,dlr_sup_send_peers,dlr_sup_say,dlr_journal_note */
+/* build: wrap=dlr_sup_replan_step,dlr_sup_send_peers,dlr_user_line,dlr_journal_note */
 /* A run that goes on with fewer nodes, and with more again: who is told, and whose
  * parity is known of the places that it had.
  */
@@ -19,7 +19,7 @@
 
 #define FULL 4
 
-static struct dlr_jobconf conf;
+static struct dlr_job_config conf;
 static struct dlr_sup_nodes *nodes;
 static struct dlr_sup_planning *planning;
 static unsigned places_of_sets; /* those that parity was chosen for last */
@@ -34,7 +34,7 @@ int __wrap_dlr_sup_replan_step(struct dlr_sup_planning *of, unsigned nplaces,
 int __wrap_dlr_sup_replan_step(struct dlr_sup_planning *of, unsigned nplaces,
                                struct dlr_err *err)
 {
-    struct dlr_stepplan *step = &of->step;
+    struct dlr_step_plan *step = &of->step;
 
     free(step->tasks);
     step->tasks = calloc(nplaces, sizeof(*step->tasks));
@@ -50,8 +50,8 @@ void __wrap_dlr_sup_send_peers(struct dlr_sup_nodes *of)
     dlr_format(told, sizeof(told), "peers ");
 }
 
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...);
-void __wrap_dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...);
+void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 
@@ -87,7 +87,7 @@ static void begin(void)
     const struct dlr_sup_nodes_env nodes_env = {.conf = &conf};
     struct dlr_sup_planning_env env = {.conf = &conf};
 
-    conf = (struct dlr_jobconf){.redundancy = {.members = 2, .copies = 1}};
+    conf = (struct dlr_job_config){.redundancy = {.members = 2, .copies = 1}};
     refused = 0;
     nodes = env.nodes = dlr_sup_nodes_new(&nodes_env, NULL, NULL);
     planning = dlr_sup_planning_new(&env, &ops, NULL);
@@ -162,7 +162,7 @@ static void the_least_number_of_nodes_has_room_for_all_copies(void **state)
 
 static void former_places_are_known_for_four_sizes(void **state)
 {
-    struct dlr_sets sets;
+    struct dlr_parity_sets sets;
     static const unsigned sizes[] = {4, 3, 2, 3, 4};
 
     begin();
@@ -174,7 +174,7 @@ static void former_places_are_known_for_four_sizes(void **state)
     for (unsigned n = 2; n <= FULL; n++) {
         assert_int_equal(dlr_sup_world_sets(planning, n, &sets), 0);
         assert_int_equal(sets.nplaces, n);
-        dlr_sets_done(&sets);
+        dlr_parity_sets_done(&sets);
     }
     assert_int_equal(dlr_sup_world_sets(planning, 5, &sets), -ENOENT);
     end();
@@ -183,7 +183,7 @@ static void former_places_are_known_for_four_sizes(void **state)
 /* Nothing was saved since the plan for three, which begins with what four made. */
 static void places_that_the_newest_version_needs_are_not_forgotten(void **state)
 {
-    struct dlr_sets sets;
+    struct dlr_parity_sets sets;
     static const unsigned sizes[] = {2, 5, 6, 7, 8};
     static const struct {
         unsigned size;
@@ -197,15 +197,15 @@ static void places_that_the_newest_version_needs_are_not_forgotten(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         print_message("  %u\n", rows[i].size);
         assert_int_equal(dlr_sup_world_sets(planning, rows[i].size, &sets), rows[i].rc);
-        dlr_sets_done(&sets);
+        dlr_parity_sets_done(&sets);
     }
     end();
 }
 
-/* It has only what srun's words say, and the plan. */
+/* It has only what srun's arguments say, and the plan. */
 static void a_supervisor_that_takes_over_knows_who_made_the_version(void **state)
 {
-    struct dlr_sets sets;
+    struct dlr_parity_sets sets;
 
     begin();
     dlr_sup_places_done(planning);
@@ -216,9 +216,9 @@ static void a_supervisor_that_takes_over_knows_who_made_the_version(void **state
     assert_int_equal(dlr_sup_resize_adopted(planning, NULL), 0);
     assert_int_equal(planning->step.nplaces, 2);
     assert_int_equal(dlr_sup_world_sets(planning, 3, &sets), 0);
-    dlr_sets_done(&sets);
+    dlr_parity_sets_done(&sets);
     assert_int_equal(dlr_sup_world_sets(planning, FULL, &sets), 0);
-    dlr_sets_done(&sets);
+    dlr_parity_sets_done(&sets);
     end();
 }
 
@@ -227,7 +227,7 @@ static void a_supervisor_that_takes_over_knows_who_made_the_version(void **state
  */
 static void what_another_run_made_is_not_taken_for_a_former_size(void **state)
 {
-    struct dlr_sets sets;
+    struct dlr_parity_sets sets;
 
     begin();
     dlr_sup_places_done(planning);

@@ -32,7 +32,7 @@
 #define NODES 2
 #define ROUND                                                                          \
     "{\"round\":0,\"token\":\"00112233445566778899aabbccddeeff\",\"started_ms\":0,"    \
-    "\"launch_ms\":0,\"launch_deadline_ms\":90000,\"plan\":{\"v\":1,\"world\":2,"      \
+    "\"launch_ms\":0,\"launch_deadline_ms\":90000,\"plan\":{\"v\":2,\"world\":2,"      \
     "\"restore\":null,\"spares\":[],\"out\":[],\"verdicts\":[],\"sources\":[],"        \
     "\"notes\":[],\"places\":["                                                        \
     "{\"node\":\"n0\",\"topo\":\"s0.n0\",\"cpus\":2,\"first\":0,\"tasks\":1,"          \
@@ -94,17 +94,18 @@ static void hear(unsigned node, const char *fmt, ...)
 static void come_back(unsigned node)
 {
     hear(node,
-         "{\"v\":1,\"t\":\"hello\",\"node\":\"n%u\",\"boot\":\"b\",\"topo\":\"s0.n%u\","
+         "{\"v\":2,\"t\":\"hello\",\"node\":\"n%u\",\"boot\":\"b\",\"topo\":\"s0.n%u\","
          "\"addr\":\"h:1\",\"key\":\"key%u\",\"data\":\"0%u\",\"cpus\":2}",
          node, node, node, node);
-    hear(node, "{\"v\":1,\"t\":\"told\",\"round\":0,\"doomed\":-1,\"committed\":null,"
+    hear(node, "{\"v\":2,\"t\":\"round_state\",\"round\":0,\"kill_up_to_round\":-1,"
+               "\"committed\":null,"
                "\"ordered\":0,\"open\":[]}");
 }
 
 static void say_ready(unsigned node, unsigned rank)
 {
     hear(node,
-         "{\"v\":1,\"t\":\"ready\",\"round\":0,\"rank\":%u,\"bytes\":8192,\"taken\":1,"
+         "{\"v\":2,\"t\":\"ready\",\"round\":0,\"rank\":%u,\"bytes\":8192,\"taken\":1,"
          "\"least\":1,\"limit\":9,\"tight\":false}",
          rank);
 }
@@ -151,7 +152,7 @@ static int begin(void **state)
     memset(&s, 0, sizeof(s));
     memset(reserved, 0, sizeof(reserved));
     saves = false;
-    dlr_jobconf_init(&s.conf);
+    dlr_job_config_init(&s.conf);
     s.state_fd = -1;
     s.id.gen = 1;
     s.generation = 2;

@@ -36,7 +36,7 @@
 #define FILE_OF_2 "/run/p2.safetensors"
 
 static struct dlr_plan *const plan = &planning.plan;
-static char struck[64]; /* "where rank" */
+static char rejected[64]; /* "where rank" */
 static char reason[200];
 static unsigned ended;
 
@@ -67,7 +67,7 @@ int64_t dlr_sup_now(void)
 {
     return 0;
 }
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
 json_t *dlr_sup_version(const struct dlr_version *v)
@@ -78,7 +78,7 @@ void dlr_sup_send_all(struct dlr_sup_nodes *to, json_t *msg)
 {
     json_decref(msg);
 }
-bool dlr_sup_other_world(const struct dlr_sup_copies *sup)
+bool dlr_restore_changes_world_size(const struct dlr_sup_copies *sup)
 {
     return sup->plan->made_by != sup->plan->world;
 }
@@ -90,12 +90,12 @@ int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }
-void dlr_sup_strike(struct dlr_sup_copies *sup, const char *where, int rank,
-                    struct dlr_version v)
+void dlr_reject_copy(struct dlr_sup_copies *sup, const char *where, int rank,
+                     struct dlr_version v)
 {
-    assert_string_equal(struck, "");
+    assert_string_equal(rejected, "");
     assert_int_equal(v.step, 40);
-    dlr_format(struck, sizeof(struck), "%s %d", where, rank);
+    dlr_format(rejected, sizeof(rejected), "%s %d", where, rank);
 }
 
 /* --- the rig ---------------------------------------------------------------------- */
@@ -137,11 +137,11 @@ static const char *load_fails(unsigned rank, int corrupt)
                   40, "rc", -EBADMSG, "corrupt", corrupt + 1, "why", "as it was said");
 
     memset(rounds->restored, 0, RANKS);
-    struck[0] = '\0';
+    rejected[0] = '\0';
     ended = 0;
     dlr_sup_on_restored(rounds, rank, msg);
     assert_int_equal(ended, 1);
-    return struck;
+    return rejected;
 }
 
 /* --- tests ------------------------------------------------------------------------ */
@@ -163,7 +163,7 @@ static void what_nobody_knows_to_be_bad_has_a_second_chance(void **state)
     assert_string_equal(load_fails(1, -1), "* -1");
     end(NULL);
     begin_with(RANKS);
-    copies->bring_failed = true;
+    copies->fetch_failed = true;
     assert_string_equal(load_fails(0, -1), "");
     assert_string_equal(load_fails(0, -1), "* -1");
 }

@@ -73,11 +73,11 @@ int dlr_sup_node_of(const struct dlr_sup_planning *its, unsigned place)
 {
     return (int)place;
 }
-bool dlr_sup_other_world(const struct dlr_sup_copies *sup)
+bool dlr_restore_changes_world_size(const struct dlr_sup_copies *sup)
 {
     return rounds->anywhere || sup->plan->made_by != sup->plan->world;
 }
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
 void dlr_sup_send(struct dlr_sup_nodes *to, unsigned node, json_t *msg)
@@ -100,7 +100,7 @@ void dlr_sup_tell_round(struct dlr_sup_rounds *who, uint32_t round)
 void dlr_sup_keep_plan(struct dlr_sup_planning *of)
 {
     note("keep");
-    copies->kept_whole = false; /* as where nothing was to be made */
+    copies->last_round_whole = false; /* as where nothing was to be made */
 }
 int dlr_sup_new_token(struct dlr_sup_rounds *who)
 {
@@ -112,8 +112,8 @@ int dlr_sup_holders_make(struct dlr_sup_copies *sup)
     sup->slot_bytes = calloc(sup->plan->world, sizeof(*sup->slot_bytes));
     return sup->slot_bytes ? 0 : -ENOMEM;
 }
-int dlr_sup_reseat(struct dlr_sup_planning *of, const unsigned *tasks,
-                   const unsigned *ranks)
+int dlr_sup_place_ranks(struct dlr_sup_planning *of, const unsigned *tasks,
+                        const unsigned *ranks)
 {
     return 0;
 }
@@ -139,15 +139,15 @@ void dlr_sup_versions_stop(struct dlr_sup_versions *versions, const char *why)
 void dlr_sup_versions_turn(struct dlr_sup_versions *versions, uint32_t round, bool same)
 {
 }
-void dlr_sup_again_stop(struct dlr_sup_copies *sup)
+void dlr_reprotect_stop(struct dlr_sup_copies *sup)
 {
     note("stop");
 }
-void dlr_sup_again_turn(struct dlr_sup_copies *sup)
+void dlr_reprotect_turn(struct dlr_sup_copies *sup)
 {
     note("again");
 }
-void dlr_sup_bring_round(struct dlr_sup_copies *sup)
+void dlr_sup_fetch_round(struct dlr_sup_copies *sup)
 {
 }
 void dlr_sup_periodic_turn(struct dlr_sup_disk *disk)
@@ -169,7 +169,8 @@ static int begin(void **state)
     now_ms = 1000;
     rounds_begin(names, NODES);
     conf.restore_timeout_ms = LIMIT_MS;
-    planning.step = (struct dlr_stepplan){.world = 2, .nplaces = NODES, .tasks = tasks};
+    planning.step =
+        (struct dlr_step_plan){.world = 2, .nplaces = NODES, .tasks = tasks};
     planning.plan.world = planning.plan.made_by = planning.plan.nplaces = NODES;
     planning.plan.places = calloc(NODES, sizeof(*planning.plan.places));
     planning.plan.sources = calloc(NODES, sizeof(*planning.plan.sources));
@@ -179,7 +180,7 @@ static int begin(void **state)
         planning.plan.places[p].from = p;
         planning.plan.places[p].tasks = 1;
     }
-    assert_int_equal(dlr_plan_seat(&planning.plan, tasks, NODES, NULL), 0);
+    assert_int_equal(dlr_plan_former_place(&planning.plan, tasks, NODES, NULL), 0);
     has_newest = planning.plan.restore = true;
     newest = planning.plan.version = (struct dlr_version){0, 7};
     rounds->running_round = 1;
@@ -232,12 +233,12 @@ static void a_turn_is_kept_before_anybody_hears_of_it(void **state)
 
 static void a_turn_of_the_same_ranks_goes_on_with_its_copies(void **state)
 {
-    copies->kept_whole = true;
+    copies->last_round_whole = true;
     told(0, "[[0,2]]", "[]");
     told(1, "[[1,2]]", "[]");
     assert_int_equal(rounds->turn, 1);
     assert_string_equal(done, "ask_ranks keep tell again ");
-    assert_true(copies->kept_whole);
+    assert_true(copies->last_round_whole);
 }
 
 /* Another number of ranks reads what there is from where it is; then they are fewer. */
@@ -246,7 +247,7 @@ a_number_of_ranks_that_changes_begins_from_what_the_others_made(void **state)
 {
     four_ranks();
     assert_int_equal(planning.plan.made_by, 2);
-    assert_true(dlr_sup_other_world(copies));
+    assert_true(dlr_restore_changes_world_size(copies));
     for (unsigned r = 0; r < 2; r++)
         assert_string_equal(planning.plan.sources[r].where, r ? "n2" : "n1");
     turned(0);
@@ -270,7 +271,7 @@ static void the_steps_of_a_former_turn_end_no_limit(void **state)
     nodes->members.list[0].step_max = 40;
     rounds->first_step_seen = true;
     four_ranks();
-    assert_int_equal(dlr_members_step(&nodes->members, 1), DLR_BEAT_NO_STEP);
+    assert_int_equal(dlr_members_step(&nodes->members, 1), DLR_HEARTBEAT_NO_STEP);
     assert_true(dlr_sup_ranks_behind(rounds, 0));
     assert_int_equal(rounds->restore_deadline_ms, now_ms + LIMIT_MS);
 }
@@ -325,7 +326,7 @@ static void gathered_ranks_wait_though_a_task_has_ended(void **state)
 {
     unsigned tasks[NODES] = {2, 2};
 
-    planning.seats = (struct dlr_plan_world){.nplaces = NODES, .tasks = tasks};
+    planning.placement = (struct dlr_plan_world){.nplaces = NODES, .tasks = tasks};
     newest.round = 1;
     dlr_sup_ranks_ended(rounds);
     told(0, "[[0,4],[1,4]]", "[]");
@@ -362,11 +363,11 @@ static void no_turn_begins_before_all_nodes_have_told_where_they_stand(void **st
 
     assert_int_equal(dlr_sup_ranks_adopt(rounds), 0);
     rounds->adopt.active = true;
-    dlr_sup_ranks_told(rounds, 0, where);
+    dlr_sup_ranks_round_state(rounds, 0, where);
     four_ranks();
     assert_int_equal(rounds->turn, 0);
     assert_string_equal(done, "");
-    dlr_sup_ranks_told(rounds, 1, where);
+    dlr_sup_ranks_round_state(rounds, 1, where);
     rounds->adopt.active = false;
     dlr_sup_ranks_adopted(rounds);
     assert_int_equal(rounds->turn, 1);
@@ -381,8 +382,8 @@ static void a_successor_tells_the_turn_to_those_that_have_not_heard_of_it(void *
 
     rounds->turn = 2;
     assert_int_equal(dlr_sup_ranks_adopt(rounds), 0);
-    dlr_sup_ranks_told(rounds, 0, now);
-    dlr_sup_ranks_told(rounds, 1, old);
+    dlr_sup_ranks_round_state(rounds, 0, now);
+    dlr_sup_ranks_round_state(rounds, 1, old);
     dlr_sup_ranks_adopted(rounds);
     assert_string_equal(done, "tell ");
     assert_true(dlr_sup_ranks_behind(rounds, 1) && !dlr_sup_ranks_behind(rounds, 0));

@@ -33,7 +33,7 @@
 #define ROUND_MS 1000 /* the phase began */
 #define EXITED(code) ((code) << 8)
 
-static struct dlr_jobconf conf;
+static struct dlr_job_config conf;
 static struct dlr_runinfo info = {.job = "7"};
 static struct dlr_sup_io *io;
 static struct dlr_sup_nodes *nodes;
@@ -74,7 +74,7 @@ int64_t dlr_sup_now(void)
 {
     return now_ms;
 }
-void dlr_sup_say(struct dlr_sup_io *to, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *to, const char *fmt, ...)
 {
 }
 int dlr_sup_watch(struct dlr_sup_io *to, int fd, zloop_fn *fn, void *arg)
@@ -146,22 +146,23 @@ static void on_gone(void *arg)
 {
     note("gone");
 }
-static void on_drained(void *arg)
+static void on_flushed(void *arg)
 {
     note("drained");
 }
-static const char *name_of(enum dlr_asking what)
+static const char *name_of(enum dlr_controller_query what)
 {
     static const char *const names[] = {"nothing", "agents", "meet",    "plan",
                                         "step",    "launch", "requeue", "again"};
 
     return names[what];
 }
-static void on_failed(void *arg, enum dlr_asking what, int code, const char *why)
+static void on_failed(void *arg, enum dlr_controller_query what, int code,
+                      const char *why)
 {
     note("failed-%s%d%s", name_of(what), code, why);
 }
-static void on_away(void *arg, enum dlr_asking what, const char *why)
+static void on_away(void *arg, enum dlr_controller_query what, const char *why)
 {
     note("away-%s%s", name_of(what),
          strstr(why, "just come back")  ? "-settles"
@@ -199,7 +200,7 @@ static const struct dlr_sup_steps_ops ops = {.ended = on_ended,
                                              .refused = on_refused,
                                              .left = on_left,
                                              .gone = on_gone,
-                                             .drained = on_drained,
+                                             .flushed = on_flushed,
                                              .failed = on_failed,
                                              .away = on_away,
                                              .back = on_back,
@@ -220,7 +221,7 @@ static int begin(void **state)
     struct dlr_sup_steps_env env = {.conf = &conf, .info = &info};
     struct dlr_err err;
 
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     conf.beat.every_ms = 100;
     io = nodes_env.io = env.io = dlr_sup_io_new(NULL, NULL);
     nodes = env.nodes = dlr_sup_nodes_new(&nodes_env, &nodes_ops, NULL);
@@ -277,10 +278,10 @@ static void an_srun_that_ends_by_itself_is_told(void **state)
 {
     struct dlr_proc srun = {.pid = 77, .pidfd = 11};
 
-    dlr_sup_drain(steps, &srun);
+    dlr_srun_flush(steps, &srun);
     assert_int_equal(srun.pid, 0);
-    assert_true(dlr_sup_is_draining(steps) && dlr_sup_steps_busy(steps));
-    dlr_sup_drain_tick(steps, now_ms + 999);
+    assert_true(dlr_srun_is_flushed(steps) && dlr_sup_steps_busy(steps));
+    dlr_srun_flush_tick(steps, now_ms + 999);
     assert_told("");
     assert_int_equal(process_ends(11, 0), 0);
     assert_told("drained");
@@ -290,13 +291,13 @@ static void an_srun_that_ends_by_itself_is_told(void **state)
 static void it_has_its_limit_under_the_next_supervisor_too(void **state)
 {
     dlr_sup_steps_adopt(steps); /* none */
-    steps->draining = (struct dlr_proc){.pid = 77, .pidfd = 11};
+    steps->flushing_srun = (struct dlr_proc){.pid = 77, .pidfd = 11};
     dlr_sup_steps_adopt(steps);
-    dlr_sup_drain_tick(steps, now_ms);
+    dlr_srun_flush_tick(steps, now_ms);
     assert_told("");
-    dlr_sup_drain_tick(steps, now_ms + 1000);
+    dlr_srun_flush_tick(steps, now_ms + 1000);
     assert_told("cancel-steps:77 kill77");
-    assert_false(dlr_sup_is_draining(steps)); /* the next round's srun may start */
+    assert_false(dlr_srun_is_flushed(steps)); /* the next round's srun may start */
 }
 
 static void what_goes_on_is_kept_for_the_next_supervisor(void **state)
@@ -305,12 +306,12 @@ static void what_goes_on_is_kept_for_the_next_supervisor(void **state)
     DLR_AUTO_FREE char *text = NULL;
 
     agents_are_there();
-    steps->draining.pid = 77;
+    steps->flushing_srun.pid = 77;
     dlr_sup_steps_state(steps, left);
     text = json_dumps(left, JSON_COMPACT | JSON_SORT_KEYS);
-    assert_string_equal(text, "{\"agents_pid\":50,\"draining_pid\":77}");
+    assert_string_equal(text, "{\"agents_pid\":50,\"flushing_pid\":77}");
     json_object_clear(left);
-    steps->agents.pid = steps->draining.pid = 0;
+    steps->agents.pid = steps->flushing_srun.pid = 0;
     dlr_sup_steps_take(steps, left); /* of one that had nothing */
     assert_false(dlr_sup_steps_busy(steps));
 }
@@ -319,27 +320,27 @@ static void what_goes_on_is_kept_for_the_next_supervisor(void **state)
 
 static void what_failed_is_told_when_slurmctld_answers(void **state)
 {
-    dlr_sup_ask_controller(steps, DLR_ASK_STEP, 9, "", now_ms - 4999);
+    dlr_sup_ask_controller(steps, DLR_QUERY_STEP, 9, "", now_ms - 4999);
     assert_told("ping");
     assert_int_equal(answer(0), 0);
     assert_told("failed-step9");
-    dlr_sup_ask_controller(steps, DLR_ASK_REQUEUE, 0, "x", 0);
+    dlr_sup_ask_controller(steps, DLR_QUERY_REQUEUE, 0, "x", 0);
     answer(0);
     assert_told("ping failed-requeue0x");
-    dlr_sup_ask_controller(steps, DLR_ASK_PLAN, 0, "y", 0);
+    dlr_sup_ask_controller(steps, DLR_QUERY_PLAN, 0, "y", 0);
     answer(EXITED(1));
     assert_told("ping away-plan");
 }
 
 static void an_answer_of_another_phase_is_none(void **state)
 {
-    dlr_sup_ask_controller(steps, DLR_ASK_STEP, 9, "", now_ms);
+    dlr_sup_ask_controller(steps, DLR_QUERY_STEP, 9, "", now_ms);
     since_ms++;
     answer(0);
-    dlr_sup_ask_controller(steps, DLR_ASK_STEP, 9, "", now_ms);
+    dlr_sup_ask_controller(steps, DLR_QUERY_STEP, 9, "", now_ms);
     phase = DLR_PHASE_END;
     answer(EXITED(1));
-    dlr_sup_ask_controller(steps, DLR_ASK_REQUEUE, 0, "", 0);
+    dlr_sup_ask_controller(steps, DLR_QUERY_REQUEUE, 0, "", 0);
     finished = true;
     answer(0);
     assert_told("ping ping ping");
@@ -347,13 +348,13 @@ static void an_answer_of_another_phase_is_none(void **state)
 
 static void one_answer_serves_the_last_question(void **state)
 {
-    dlr_sup_ask_controller(steps, DLR_ASK_MEET, 0, "", 0);
+    dlr_sup_ask_controller(steps, DLR_QUERY_RENDEZVOUS, 0, "", 0);
     assert_true(dlr_sup_is_asked(steps));
-    dlr_sup_ask_controller(steps, DLR_ASK_PLAN, 0, "no plan", 0);
+    dlr_sup_ask_controller(steps, DLR_QUERY_PLAN, 0, "no plan", 0);
     answer(0);
     assert_false(dlr_sup_is_asked(steps));
     assert_told("ping failed-plan0no plan");
-    dlr_sup_ask_controller(steps, DLR_ASK_MEET, 0, "", 0);
+    dlr_sup_ask_controller(steps, DLR_QUERY_RENDEZVOUS, 0, "", 0);
     dlr_sup_controller_tick(steps, now_ms + 29999);
     assert_told("ping");
     dlr_sup_controller_tick(steps, now_ms + 30000);
@@ -365,7 +366,7 @@ static void a_slow_failure_is_excused_once_until_a_task_starts(void **state)
     int64_t slow_ms = now_ms - 5000;
 
     for (unsigned i = 0; i < 2; i++) {
-        dlr_sup_ask_controller(steps, DLR_ASK_STEP, 9, "", slow_ms);
+        dlr_sup_ask_controller(steps, DLR_QUERY_STEP, 9, "", slow_ms);
         answer(0);
         assert_told("ping away-step-excused");
         dlr_sup_ask_launch(steps, "", slow_ms, 0);
@@ -404,11 +405,11 @@ static void it_is_asked_again_until_it_is_back_and_settles(void **state)
     answer(0);
     assert_told("ping back");
     phase = DLR_PHASE_RUN;
-    dlr_sup_ask_controller(steps, DLR_ASK_AGENTS, 0, "", 0);
+    dlr_sup_ask_controller(steps, DLR_QUERY_AGENTS, 0, "", 0);
     now_ms += 29999;
     answer(0);
     assert_told("ping away-agents-settles");
-    dlr_sup_ask_controller(steps, DLR_ASK_AGENTS, 0, "", 0);
+    dlr_sup_ask_controller(steps, DLR_QUERY_AGENTS, 0, "", 0);
     now_ms++;
     answer(0);
     assert_told("ping failed-agents0");
@@ -479,7 +480,7 @@ static void the_last_node_is_not_left_out(void **state)
 static void a_step_of_our_own_is_waited_for_then_ended(void **state)
 {
     agents_are_there();
-    dlr_sup_agents_bye(steps, now_ms + 1000);
+    dlr_sup_agents_shutdown(steps, now_ms + 1000);
     dlr_sup_agents_wait(steps, now_ms + 999);
     assert_told("");
     dlr_sup_agents_wait(steps, now_ms + 1000);
@@ -496,7 +497,7 @@ static void with_a_node_lost_it_is_ended_when_all_others_have_left(void **state)
     dead[0] = true;
     nodes->members.list[0].here = false;
     nodes->members.list[1].heard_ms = now_ms - 401; /* its farewell was lost */
-    dlr_sup_agents_bye(steps, now_ms + 1000);
+    dlr_sup_agents_shutdown(steps, now_ms + 1000);
     nodes->members.list[2].heard_ms = now_ms;
     dlr_sup_agents_wait(steps, now_ms);
     assert_told("");
@@ -511,7 +512,7 @@ static void a_shared_step_is_left_alone(void **state)
     steps->agents_shared = true;
     for (unsigned i = 0; i < NODES; i++)
         nodes->members.list[i].heard_ms = now_ms;
-    dlr_sup_agents_bye(steps, now_ms + 1000);
+    dlr_sup_agents_shutdown(steps, now_ms + 1000);
     for (unsigned i = 0; i < NODES; i++) {
         assert_true(dlr_sup_agents_there(steps));
         dlr_sup_agents_left(steps, i);

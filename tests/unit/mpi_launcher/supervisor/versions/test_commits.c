@@ -22,7 +22,7 @@
 #define RANKS 2
 
 static struct dlr_sup_versions *versions;
-static struct dlr_jobconf conf;
+static struct dlr_job_config conf;
 static struct dlr_plan plan;
 static struct dlr_members table;
 static struct dlr_member node;
@@ -48,7 +48,7 @@ const struct dlr_members *dlr_sup_members(const struct dlr_sup_nodes *nodes)
 {
     return &table;
 }
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
 }
 void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields)
@@ -97,7 +97,7 @@ unsigned dlr_sup_parity_rows(const struct dlr_sup_planning *planning)
 {
     return 0;
 }
-void dlr_sup_covered(struct dlr_sup_copies *copies)
+void dlr_redundancy_restored(struct dlr_sup_copies *copies)
 {
     note("covered");
 }
@@ -136,7 +136,7 @@ static int setup(void **state)
                                             2000000, "limit", 9000000);
     struct dlr_err err;
 
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     dlr_format(node.node.name, sizeof(node.node.name), "n1");
     table = (struct dlr_members){.list = &node, .n = 1};
     plan = (struct dlr_plan){.nplaces = 1, .world = RANKS};

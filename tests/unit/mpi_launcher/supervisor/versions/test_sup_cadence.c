@@ -24,7 +24,7 @@
 #define EXTRA 300 /* ms: more than 1 % of 10 s */
 
 static struct dlr_sup_versions *versions;
-static struct dlr_jobconf jobconf;
+static struct dlr_job_config jobconf;
 static struct dlr_plan plan;
 static uint32_t resume_round;
 static struct dlr_members table;
@@ -41,7 +41,7 @@ int64_t dlr_sup_now(void)
 {
     return now;
 }
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 
@@ -134,7 +134,7 @@ static void start(void)
     struct dlr_err err;
 
     dlr_sup_versions_free(versions); /* of an earlier supervisor */
-    dlr_jobconf_init(&jobconf);
+    dlr_job_config_init(&jobconf);
     table.list = members;
     table.n = 2;
     dlr_format(members[0].node.name, sizeof(members[0].node.name), "n1");

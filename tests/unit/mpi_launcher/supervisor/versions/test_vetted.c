@@ -31,7 +31,7 @@ static struct dlr_agent_round now;
 static struct dlr_agent_snapshots a = {.self = &self, .round = &now};
 static struct dlr_agent_rank own = {.rank = 1, .own = true}, partners = {.rank = 2};
 static struct dlr_sup_versions *versions;
-static struct dlr_jobconf conf;
+static struct dlr_job_config conf;
 static bool took_over;
 static unsigned parity_rows;
 static struct dlr_members table;
@@ -46,7 +46,7 @@ void dlr_budget_look(const char *root, struct dlr_budget *ret)
 {
     ret->node = ret->free = node_bytes;
 }
-uint64_t dlr_agent_bring_others(const struct dlr_agent_snapshots *agent, int32_t but)
+uint64_t dlr_agent_fetch_others(const struct dlr_agent_snapshots *agent, int32_t but)
 {
     return left_behind;
 }
@@ -60,15 +60,15 @@ unsigned dlr_agent_slots_of(const struct dlr_agent_snapshots *agent,
 {
     return 2 + (r->spare_slot || (r->own && r->write_slot));
 }
-unsigned dlr_agent_room_slots(const struct dlr_agent_snapshots *agent)
+unsigned dlr_space_slots(const struct dlr_agent_snapshots *agent)
 {
     return agent->round->naccept;
 }
-int32_t dlr_agent_room_slot(const struct dlr_agent_snapshots *agent, unsigned i)
+int32_t dlr_space_slot(const struct dlr_agent_snapshots *agent, unsigned i)
 {
     return agent->round->accept[i];
 }
-void dlr_agent_say(struct dlr_agent_base *base, json_t *msg)
+void dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg)
 {
     told++;
     dlr_format(why, sizeof(why), "%s", json_string_value(json_object_get(msg, "why")));
@@ -86,7 +86,7 @@ bool dlr_sup_is_bad(const struct dlr_sup_versions *of, struct dlr_version v)
 {
     return v.step == 13;
 }
-void dlr_sup_say(struct dlr_sup_io *io, const char *fmt, ...)
+void dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
     va_list ap;
 
@@ -122,8 +122,8 @@ static int setup(void **state)
     static int32_t ranks[] = {1, 2, 3};
 
     memset(&self, 0, sizeof(self));
-    a.unvetted = 0;
-    dlr_jobconf_init(&self.job);
+    a.no_vetted_known = false;
+    dlr_job_config_init(&self.job);
     now.round = 4;
     now.accept = ranks;
     now.naccept = 2;
@@ -131,7 +131,7 @@ static int setup(void **state)
     own.spare_slot = own.write_slot = true;
     node_bytes = 100 * GB;
     left_behind = 0;
-    dlr_jobconf_init(&conf);
+    dlr_job_config_init(&conf);
     parity_rows = 0;
     dlr_sup_versions_free(versions); /* of an earlier row */
     versions = dlr_sup_versions_new(
@@ -233,7 +233,7 @@ static void a_version_under_way_to_the_disk_has_a_slot_where_there_is_room(void 
         partners.spare_slot = rows[i].older; /* all alike */
         self.job.persist_every = rows[i].every;
         node_bytes = rows[i].node;
-        dlr_agent_more_slots(&a, &own, GB);
+        dlr_agent_reserve_extra_slots(&a, &own, GB);
         assert_int_equal(own.spare_slot, rows[i].older);
         assert_int_equal(own.write_slot, rows[i].written);
         assert_int_equal(dlr_agent_is_tight(&a, &own), rows[i].tight);
@@ -243,25 +243,25 @@ static void a_version_under_way_to_the_disk_has_a_slot_where_there_is_room(void 
 
 static void automatic_does_without_it_when_memory_is_refused(void **state)
 {
-    assert_false(dlr_agent_fewer_slots(&a, &own, -EIO, "something else"));
-    assert_true(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    assert_false(dlr_agent_release_extra_slots(&a, &own, -EIO, "something else"));
+    assert_true(dlr_agent_release_extra_slots(&a, &own, -ENOSPC, "it is full"));
     assert_false(own.spare_slot || own.write_slot);
     assert_string_equal(why, "it is full");
     assert_int_equal(told, 1);
-    assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    assert_false(dlr_agent_release_extra_slots(&a, &own, -ENOSPC, "it is full"));
     own.write_slot = true; /* nobody misses an older version */
-    assert_true(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    assert_true(dlr_agent_release_extra_slots(&a, &own, -ENOSPC, "it is full"));
     assert_int_equal(told, 1);
 }
 
 static void what_was_demanded_is_not_done_without(void **state)
 {
     self.job.persist_every = (struct dlr_every_conf){10, 0};
-    assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    assert_false(dlr_agent_release_extra_slots(&a, &own, -ENOSPC, "it is full"));
     assert_true(own.spare_slot && own.write_slot);
     own.write_slot = false;
     self.job.vetted_every = 50;
-    assert_false(dlr_agent_fewer_slots(&a, &own, -ENOSPC, "it is full"));
+    assert_false(dlr_agent_release_extra_slots(&a, &own, -ENOSPC, "it is full"));
 }
 
 static uint64_t kept_after(uint32_t round, uint64_t step)
@@ -330,13 +330,13 @@ static void the_user_is_told_of_the_first_node_without_room(void **state)
     table.list = nodes;
     table.n = 2;
     dlr_format(nodes[1].node.name, sizeof(nodes[1].node.name), "n2");
-    dlr_sup_on_unvetted(versions, 1, msg);
+    dlr_sup_on_no_vetted_slot(versions, 1, msg);
     assert_string_equal(said,
                         "no older version is kept in memory "
                         "(--dlrover-set=vetted-every=auto): n2: it is full; "
                         "--dlrover-set=vetted-every=100 demands it, 0 ends this line");
     said[0] = '\0';
-    dlr_sup_on_unvetted(versions, 0, msg);
+    dlr_sup_on_no_vetted_slot(versions, 0, msg);
     assert_string_equal(said, "");
     assert_int_equal(told, 1);
 }
