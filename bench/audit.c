@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/client,common/config */
-/* audit MB REGIONS ROUNDS: for each round the microseconds that the audit by default takes of a save of so much
- * state, in so many regions: in begin and in the fence of one that is looked at | of one that is not. Between
- * two the state is written, as a step does it.
+/* audit MB REGIONS ROUNDS: for each round the microseconds that the audit by default
+ * takes of a save of so much state, in so many regions: in begin and in the fence of
+ * one that is looked at | of one that is not. Between two the state is written, as a
+ * step does it.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -2,8 +2,10 @@
 /* build: sees=ckpt/redundancy */
 /* gf MB ROUNDS: for each round the GB/s, on one thread, at which blocks of 1 MiB are
  *   added with 1 (XOR) | multiplied and added | check-summed, then multiplied and added
- * to a parity shard, as a holder does with what comes in; and, of MB in four shards, the state at
- *   which both shards of rs:4+2 are made | a lost one is made of three and one of those.
+ * to a parity shard, as a holder does with what comes in; and, of MB in four shards,
+ * the state at
+ *   which both shards of rs:4+2 are made | a lost one is made of three and one of
+ *   those.
  */
 #include <stdint.h>
 #include <stdio.h>

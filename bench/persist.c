@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/slot needs=dlrover-data */
-/* persist DIR MIB ROUNDS [RANKS]: writes snapshots of so many MiB in all from a node's memory to one file of DIR, as a job
- * with so many ranks on the node (1) does, and prints "BYTES NANOSECONDS" for each round: from the order to the data
- * process's word that it is durable. Every byte is read and check-summed on the way.
+/* persist DIR MIB ROUNDS [RANKS]: writes snapshots of so many MiB in all from a node's
+ * memory to one file of DIR, as a job with so many ranks on the node (1) does, and
+ * prints "BYTES NANOSECONDS" for each round: from the order to the data process's word
+ * that it is durable. Every byte is read and check-summed on the way.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open mpi */
-/* reduce STATE_MB STEPS IDLE_MS SUM_MB LOG: a training step as a GPU's host sees it. The network rests for
- * IDLE_MS, then all ranks sum up SUM_MB with MPI; STATE_MB are saved whenever the job wants it, none
- * with 0. Rank 0 writes a JSON object per step to LOG.
+/* reduce STATE_MB STEPS IDLE_MS SUM_MB LOG: a training step as a GPU's host sees it.
+ * The network rests for IDLE_MS, then all ranks sum up SUM_MB with MPI; STATE_MB are
+ * saved whenever the job wants it, none with 0. Rank 0 writes a JSON object per step to
+ * LOG.
  */
 #include <inttypes.h>
 #include <mpi.h>

@@ -3,8 +3,8 @@
 /* reserve DIR MB ROUNDS: prints for each round the GB/s of
  *   making a slot in DIR | memset of a fresh anonymous mapping, by as many threads |
  *   the same in huge pages
- * The first round is not printed: memory that a hypervisor has not given its guest yet is slow
- * for whoever takes it first.
+ * The first round is not printed: memory that a hypervisor has not given its guest yet
+ * is slow for whoever takes it first.
  */
 #include <fcntl.h>
 #include <pthread.h>

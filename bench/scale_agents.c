@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/wire needs=dlrover-supervisor */
-/* In place of srun for bench/scale.py: all agents of a job in one process. One socket has a connection for each of
- * them, with a key pair and a credential of its own, and speaks the protocol as far as a start needs it: hello,
- * beats, and the answer to the list of the others. Figures go to the file BENCH_SCALE_OUT.
+/* In place of srun for bench/scale.py: all agents of a job in one process. One socket
+ * has a connection for each of them, with a key pair and a credential of its own, and
+ * speaks the protocol as far as a start needs it: hello, beats, and the answer to the
+ * list of the others. Figures go to the file BENCH_SCALE_OUT.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -104,7 +105,7 @@ static void hello(unsigned i)
                      "data", data, "cpus", 64, "shm_free", (json_int_t)1 << 38));
 }
 
-/* --- preparation: not counted, each node does its own at the same time -------------------- */
+/* --- preparation: not counted, each node does its own at the same time ------------ */
 
 static void read_words(int argc, char **argv)
 {
@@ -166,7 +167,7 @@ static void connect_all(void)
     }
 }
 
-/* --- what the supervisor says ---------------------------------------------------------------- */
+/* --- what the supervisor says ----------------------------------------------------- */
 
 static void take_json(unsigned i, const char *data, size_t size)
 {
@@ -255,7 +256,7 @@ static void send_beats(int64_t now_ms)
     }
 }
 
-/* --- what it costs the supervisor ------------------------------------------------------------ */
+/* --- what it costs the supervisor ------------------------------------------------- */
 
 static void add_thread(const char *task, struct cpu *to)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open */
-/* step MB STEPS STEP_MS idle|busy LOG: a training step with so much state and nothing else. In its time it
- * sleeps (idle), as the host of a GPU does, or computes on its own core (busy); then a small part of the
- * state changes. Rank 0 writes a JSON object per line to LOG, rank N to LOG.N: one for a restore, one for each
- * step.
+/* step MB STEPS STEP_MS idle|busy LOG: a training step with so much state and nothing
+ * else. In its time it sleeps (idle), as the host of a GPU does, or computes on its own
+ * core (busy); then a small part of the state changes. Rank 0 writes a JSON object per
+ * line to LOG, rank N to LOG.N: one for a restore, one for each step.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +31,9 @@ static void compute(int64_t n)
     sink = x;
 }
 
-/* How often compute() goes round in a microsecond of a core that is its own: the best of some. */
+/* How often compute() goes round in a microsecond of a core that is its own: the best
+ * of some.
+ */
 static int64_t speed(void)
 {
     int64_t best_ns = INT64_MAX;
@@ -47,8 +49,8 @@ static int64_t speed(void)
     return TRIAL * 1000 / best_ns;
 }
 
-/* rounds 0: sleeps. Else a fixed piece of work, not a fixed time: what others take from the core
- * shows.
+/* rounds 0: sleeps. Else a fixed piece of work, not a fixed time: what others take from
+ * the core shows.
  */
 static void pass_time(int64_t ns, int64_t rounds)
 {

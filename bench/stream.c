@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/slot needs=dlrover-data */
-/* Measures the stream of snapshots to a partner, and raw TCP beside it. The receiving side
- * prints one line that the sending side is given:
+/* Measures the stream of snapshots to a partner, and raw TCP beside it. The receiving
+ * side prints one line that the sending side is given:
  *
  *   stream recv MIB COPIES                 prints the address of its dlrover-data
  *   stream send ADDRESS MIB COPIES
  *   stream tcp-recv MIB COPIES             prints a port
  *   stream tcp-send HOST PORT MIB COPIES
  *
- * A sending side prints "BYTES NANOSECONDS" for each copy: from the order to the receiver's
- * word that all of it is there (and, for snapshots, that every checksum was right). Both sides of a stream end with
- * "cpu BYTES NANOSECONDS": what all copies took of the processor there. RIG_TRANSPORT: ucx or stream.
+ * A sending side prints "BYTES NANOSECONDS" for each copy: from the order to the
+ * receiver's word that all of it is there (and, for snapshots, that every checksum was
+ * right). Both sides of a stream end with "cpu BYTES NANOSECONDS": what all copies took
+ * of the processor there. RIG_TRANSPORT: ucx or stream.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA by the driver's interface.
  *
- * A program's stream never waits for something that the host is still to do, such as a word in
- * memory (cuStreamWaitValue32): "synchronization ordering established through these APIs is not
- * visible to CUDA", and work that it orders can be put behind the wait, in the same hardware queue
- * (CUDA Driver API, "Stream Memory Operations"; CUDA_DEVICE_MAX_CONNECTIONS is the number of
- * queues: CUDA Programming Guide, "Environment Variables"). Calls that wait for the whole device
- * would not return either: cuMemFree, the loading of a kernel at its first launch ("Lazy Loading",
- * Potential Hazards). It waits for an event behind copies that are all on our stream already.
+ * A program's stream never waits for something that the host is still to do, such as a
+ * word in memory (cuStreamWaitValue32): "synchronization ordering established through
+ * these APIs is not visible to CUDA", and work that it orders can be put behind the
+ * wait, in the same hardware queue (CUDA Driver API, "Stream Memory Operations";
+ * CUDA_DEVICE_MAX_CONNECTIONS is the number of queues: CUDA Programming Guide,
+ * "Environment Variables"). Calls that wait for the whole device would not return
+ * either: cuMemFree, the loading of a kernel at its first launch ("Lazy Loading",
+ * Potential Hazards). It waits for an event behind copies that are all on our stream
+ * already.
  */
 #include "device/device.h"
 
@@ -48,8 +50,8 @@ static bool writes(const void *addr)
     return memory_type(addr) == CU_MEMORYTYPE_HOST;
 }
 
-/* What a thread of ours asks of the driver does not break off a graph that the program captures
- * meanwhile: by default many calls of any thread would.
+/* What a thread of ours asks of the driver does not break off a graph that the program
+ * captures meanwhile: by default many calls of any thread would.
  */
 static CUresult push(struct dlr_device *dev)
 {
@@ -85,9 +87,10 @@ static int ordinal(const void *addr)
 }
 
 /* Memory that was mapped (cuMemMap: PyTorch's expandable_segments) or comes from a pool
- * (cudaMallocAsync) belongs to a device and to no context: the attribute is refused, or NULL. The
- * primary context is the one that the CUDA runtime and so the program uses (CUDA Driver API,
- * "Primary Context Management"); UCX and Open MPI take it for such memory, too.
+ * (cudaMallocAsync) belongs to a device and to no context: the attribute is refused, or
+ * NULL. The primary context is the one that the CUDA runtime and so the program uses
+ * (CUDA Driver API, "Primary Context Management"); UCX and Open MPI take it for such
+ * memory, too.
  */
 static CUresult find_context(struct dlr_device *dev, const void *addr)
 {
@@ -197,7 +200,9 @@ static int cuda_open(const void *addr, unsigned kernels,
     return 0;
 }
 
-/* Work on the legacy stream while another stream is captured is refused by the driver itself. */
+/* Work on the legacy stream while another stream is captured is refused by the driver
+ * itself.
+ */
 static int usable(struct dlr_device *dev, void *stream)
 {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;

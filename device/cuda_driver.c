@@ -21,8 +21,8 @@ static int count_loads(struct dl_phdr_info *info, size_t bytes, void *ret)
     return 1; /* the first one has it */
 }
 
-/* Whether libraries were loaded since it was asked last: a look for one that is not there goes through all
- * folders, which took 84 us for each region.
+/* Whether libraries were loaded since it was asked last: a look for one that is not
+ * there goes through all folders, which took 84 us for each region.
  */
 static bool has_more_libraries(void)
 {

@@ -49,12 +49,15 @@
 /* One pointer per function, called p_<name as cuda.h maps it>. */
 extern struct dlr_cu {
     DLR_CU_FUNCTIONS(DLR_CU_NAMED_POINTER)
-    /* cuEventElapsedTime by the name that every driver has: CUDA 13 maps it to one of 12.8 */
+    /* cuEventElapsedTime by the name that every driver has: CUDA 13 maps it to one of
+     * 12.8
+     */
     CUresult (*elapsed)(float *ret_ms, CUevent from, CUevent to);
 } dlr_cu;
 
-/* Whether they are there: the library is taken only where the program has loaded it already, so
- * that nothing here initialises a GPU. From any thread; to be asked until it is true.
+/* Whether they are there: the library is taken only where the program has loaded it
+ * already, so that nothing here initialises a GPU. From any thread; to be asked until
+ * it is true.
  */
 bool dlr_cu_load(void);
 

@@ -96,7 +96,9 @@ int dlr_cuda_fetch(struct dlr_device *dev, unsigned window, size_t at, const voi
     return copy(dev, window, at, src, bytes);
 }
 
-/* A pitch that goes backwards, or beyond what the driver takes, leaves one row at a time. */
+/* A pitch that goes backwards, or beyond what the driver takes, leaves one row at a
+ * time.
+ */
 int dlr_cuda_fetch_rows(struct dlr_device *dev, unsigned window, size_t at,
                         const void *src, size_t size, size_t rows, ptrdiff_t pitch)
 {

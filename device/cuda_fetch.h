@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A CUDA device's handle, and how windows of a snapshot are fetched with it: what struct
- * dlr_device_ops says of the functions of these names. For device/ only.
+/* A CUDA device's handle, and how windows of a snapshot are fetched with it: what
+ * struct dlr_device_ops says of the functions of these names. For device/ only.
  */
 #ifndef DLR_DEVICE_CUDA_FETCH_H
 #define DLR_DEVICE_CUDA_FETCH_H

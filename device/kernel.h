@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runs on the device, as one thread of it sees it: sums of what is fetched, made where it
- * comes from, and the moving of pieces that are too small for a copy of their own. Written once:
- * kernel.cl makes kernels of it, the tests run it on the host.
+/* What runs on the device, as one thread of it sees it: sums of what is fetched, made
+ * where it comes from, and the moving of pieces that are too small for a copy of their
+ * own. Written once: kernel.cl makes kernels of it, the tests run it on the host.
  */
 #ifndef DLR_DEVICE_KERNEL_H
 #define DLR_DEVICE_KERNEL_H
@@ -82,8 +82,8 @@ static inline void dlr_kernel_sum(const DLR_GLOBAL struct dlr_kernel_piece *list
                                  dlr_kernel_size(p->bytes, from), table);
 }
 
-/* Thread 'thread' of the 'threads' that move a block together: neighbours write neighbouring
- * bytes, since what they write to lies behind a bus.
+/* Thread 'thread' of the 'threads' that move a block together: neighbours write
+ * neighbouring bytes, since what they write to lies behind a bus.
  */
 static inline void dlr_kernel_move(const DLR_GLOBAL struct dlr_kernel_piece *list,
                                    uint32_t n, DLR_GLOBAL uint8_t *to, uint32_t block,

@@ -104,7 +104,9 @@ void dlr_kernels_reset(struct dlr_kernels *k, unsigned half)
     h->n = h->blocks = h->moved = 0;
 }
 
-/* One entry for each cut, as the host will look at it. Returns what there was no room for. */
+/* One entry for each cut, as the host will look at it. Returns what there was no room
+ * for.
+ */
 static uint64_t note(struct half *h, uint32_t at, CUdeviceptr src, uint64_t bytes,
                      bool moved)
 {

@@ -79,8 +79,8 @@ static void take_back(struct dlr_pin *pin, struct range *r)
     pthread_cond_broadcast(&pin->changed);
 }
 
-/* As long as the piece took: the driver and the program's memory map are left alone at least
- * half of the time; ends when something is to go.
+/* As long as the piece took: the driver and the program's memory map are left alone at
+ * least half of the time; ends when something is to go.
  */
 static void pause_for(struct dlr_pin *pin, int64_t took_ns)
 {
@@ -92,7 +92,9 @@ static void pause_for(struct dlr_pin *pin, int64_t took_ns)
         rc = pthread_cond_clockwait(&pin->changed, &pin->lock, CLOCK_MONOTONIC, &at);
 }
 
-/* What is registered of the slot stays until its next snapshot begins: a copy may be under way. */
+/* What is registered of the slot stays until its next snapshot begins: a copy may be
+ * under way.
+ */
 static void give_up(struct dlr_pin *pin, int rc)
 {
     dlr_warn(

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers a slot's memory with the device that snapshots come from, so that copies go straight
- * into it. A thread of its own does it in pieces with pauses between them, beside the program's
- * steps; until a piece is registered, and where one cannot be, copies take the staging buffer.
+/* Registers a slot's memory with the device that snapshots come from, so that copies go
+ * straight into it. A thread of its own does it in pieces with pauses between them,
+ * beside the program's steps; until a piece is registered, and where one cannot be,
+ * copies take the staging buffer.
  */
 #ifndef DLR_DEVICE_PIN_H
 #define DLR_DEVICE_PIN_H
@@ -24,8 +25,9 @@ pthread_t dlr_pin_thread(const struct dlr_pin *pin);
 /* After it nothing is registered. Waits for the piece at hand. Accepts NULL. */
 struct dlr_pin *dlr_pin_free(struct dlr_pin *pin);
 
-/* From now on these bytes are to be registered. What overlaps with them and was asked for before
- * is not ready any more, and taken back first. Does not block. No copy is under way there.
+/* From now on these bytes are to be registered. What overlaps with them and was asked
+ * for before is not ready any more, and taken back first. Does not block. No copy is
+ * under way there.
  */
 void dlr_pin_want(struct dlr_pin *pin, void *from, size_t bytes);
 
@@ -34,8 +36,8 @@ void dlr_pin_want(struct dlr_pin *pin, void *from, size_t bytes);
  */
 bool dlr_pin_ready(struct dlr_pin *pin, const void *from, size_t bytes);
 
-/* Before memory goes: none of these bytes is registered after it. Waits for the piece at hand. No
- * copy is under way there.
+/* Before memory goes: none of these bytes is registered after it. Waits for the piece
+ * at hand. No copy is under way there.
  */
 void dlr_pin_drop(struct dlr_pin *pin, const void *from, size_t bytes);
 

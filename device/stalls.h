@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times for which snapshots held a program's CUDA streams: an event on each side of the wait for
- * their copies. Calls are made in the device's context; a snapshot has a turn, and two may be open.
+/* Times for which snapshots held a program's CUDA streams: an event on each side of the
+ * wait for their copies. Calls are made in the device's context; a snapshot has a turn,
+ * and two may be open.
  */
 #ifndef DLR_DEVICE_STALLS_H
 #define DLR_DEVICE_STALLS_H
@@ -23,7 +24,9 @@ struct dlr_stalls {
 CUresult dlr_stalls_init(struct dlr_stalls *s);
 void dlr_stalls_done(struct dlr_stalls *s);
 
-/* Before the wait is put on stream: true when a time can be taken; then the other one behind it. */
+/* Before the wait is put on stream: true when a time can be taken; then the other one
+ * behind it.
+ */
 bool dlr_stalls_from(struct dlr_stalls *s, uint32_t turn, CUstream stream);
 void dlr_stalls_to(struct dlr_stalls *s, uint32_t turn, CUstream stream);
 

@@ -215,7 +215,9 @@ static void look_up(struct charlm *lm, const float *table, const uint8_t *sample
     }
 }
 
-/* Turns logits into the gradient of the mean loss with respect to them; returns that loss. */
+/* Turns logits into the gradient of the mean loss with respect to them; returns that
+ * loss.
+ */
 static float softmax(struct charlm *lm, const float *bias, const uint8_t *samples)
 {
     float share = 1.0f / (float)lm->size.batch;

@@ -7,8 +7,9 @@
  *     z2 = b2 + relu(z1) . w2
  *     z3 = b3 + relu(z2) . w3                            logits of the next character
  *
- * and the loss is the mean cross-entropy in nats. Most parameters are in the table, which
- * costs only additions, so that a model with a large state still makes a quick step.
+ * and the loss is the mean cross-entropy in nats. Most parameters are in the table,
+ * which costs only additions, so that a model with a large state still makes a quick
+ * step.
  *
  * Every sum has a fixed order: the same state and the same batch give the same bits.
  */
@@ -29,9 +30,9 @@ struct charlm_size {
 
 struct charlm; /* opaque */
 
-/* Arrays of `params` floats each, owned by the model. weights and both moments are the state
- * that a checkpoint has to hold. gradient has one more: the loss is its last item, so that
- * one reduction over the ranks sums both.
+/* Arrays of `params` floats each, owned by the model. weights and both moments are the
+ * state that a checkpoint has to hold. gradient has one more: the loss is its last
+ * item, so that one reduction over the ranks sums both.
  */
 struct charlm_arrays {
     size_t params;
@@ -39,8 +40,8 @@ struct charlm_arrays {
     float *gradient;
 };
 
-/* Makes a model whose first weights depend only on size and seed. -EINVAL for a size of 0 or
- * out of all proportion, -ENOMEM. *ret_lm: charlm_free().
+/* Makes a model whose first weights depend only on size and seed. -EINVAL for a size of
+ * 0 or out of all proportion, -ENOMEM. *ret_lm: charlm_free().
  */
 int charlm_new(const struct charlm_size *size, uint64_t seed, struct charlm **ret_lm);
 
@@ -49,21 +50,21 @@ void charlm_free(struct charlm *lm);
 
 struct charlm_arrays charlm_arrays(const struct charlm *lm);
 
-/* The code, below CHARLM_VOCAB, of a byte of text: a byte not in the vocabulary reads as a
- * space.
+/* The code, below CHARLM_VOCAB, of a byte of text: a byte not in the vocabulary reads
+ * as a space.
  */
 uint8_t charlm_code(unsigned char byte);
 
-/* Computes loss and gradient of the mean over a batch. samples: `batch` rows of context + 1
- * codes, the last of a row is the one to predict.
+/* Computes loss and gradient of the mean over a batch. samples: `batch` rows of context
+ * + 1 codes, the last of a row is the one to predict.
  */
 void charlm_gradient(struct charlm *lm, const uint8_t *samples);
 
 /* The loss alone. */
 float charlm_loss(struct charlm *lm, const uint8_t *samples);
 
-/* One step of Adam (Kingma and Ba 2015, algorithm 1) with the gradient multiplied by scale.
- * step counts from 1 and is all that Adam needs to know beside the moments.
+/* One step of Adam (Kingma and Ba 2015, algorithm 1) with the gradient multiplied by
+ * scale. step counts from 1 and is all that Adam needs to know beside the moments.
  */
 void charlm_adam(struct charlm *lm, uint64_t step, float rate, float scale);
 

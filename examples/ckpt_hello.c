@@ -2,10 +2,12 @@
 /* The checkpoint library in one page: a counter that goes on where it was stopped.
  *
  *     cc ckpt_hello.c $(pkg-config --cflags --libs dlrover) -o ckpt_hello
- *     export DLROVER_CKPT_EVERY=1  # else as often as 0.1 % of its time allows: rarely, its steps are short
+ *     export DLROVER_CKPT_EVERY=1  # else as often as 0.1 % of its time allows: rarely,
+ *     its steps are short
  *     ./ckpt_hello 1000            # press Ctrl-C, start it again
  *
- * Started by srun --dlrover=on the same program keeps its snapshots in memory, on two nodes.
+ * Started by srun --dlrover=on the same program keeps its snapshots in memory, on two
+ * nodes.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -59,7 +61,9 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < N; i++)
             weights[i] -= 0.01f * gradients[i];
         step++;
-        /* 4. The state is that of this step from here on. Failures never stop the program. */
+        /* 4. The state is that of this step from here on. Failures never stop the
+         *    program.
+         */
         if (dlr_ckpt_begin(ck, step, NULL) < 0)
             fprintf(stderr, "ckpt_hello: not saved: %s\n", dlr_ckpt_error(ck));
     }

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tile of TILE_M x TILE_N sums stays in registers, a block of a (64 KiB) in the second
- * level of cache, one panel of b (8 KiB) in the first.
+/* A tile of TILE_M x TILE_N sums stays in registers, a block of a (64 KiB) in the
+ * second level of cache, one panel of b (8 KiB) in the first.
  */
 enum { TILE_M = 4, TILE_N = 8, BLOCK_M = 64, BLOCK_N = 256, BLOCK_K = 256, LANES = 4 };
 
-/* Four floats, what every x86-64 and aarch64 has in a register: with plain arrays a compiler
- * does not reliably keep the sums there.
+/* Four floats, what every x86-64 and aarch64 has in a register: with plain arrays a
+ * compiler does not reliably keep the sums there.
  */
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), may_alias));
 
@@ -31,8 +31,8 @@ void matmul_free(struct matmul *mm)
     free(mm);
 }
 
-/* Copies rows x k items, item (r, i) of which is at from[r * row_step + i * k_step], into
- * strips of `tile` rows each; what is missing in the last strip is zero.
+/* Copies rows x k items, item (r, i) of which is at from[r * row_step + i * k_step],
+ * into strips of `tile` rows each; what is missing in the last strip is zero.
  */
 static void pack(float *to, const float *from, size_t row_step, size_t k_step,
                  size_t rows, size_t k, size_t tile)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of matrices of floats in row order, one thread, blocked for the caches. The order
- * of every sum depends on the sizes alone.
+/* Products of matrices of floats in row order, one thread, blocked for the caches. The
+ * order of every sum depends on the sizes alone.
  */
 #ifndef DLR_EXAMPLES_MATMUL_H
 #define DLR_EXAMPLES_MATMUL_H

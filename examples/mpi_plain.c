@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An MPI program that knows nothing of the suite: it adds numbers up over the ranks, again and
- * again, and checks each sum. On request one rank fails on the way, to see what becomes of the
- * others.
+/* An MPI program that knows nothing of the suite: it adds numbers up over the ranks,
+ * again and again, and checks each sum. On request one rank fails on the way, to see
+ * what becomes of the others.
  */
 #include "examples/args.h"
 
@@ -146,7 +146,8 @@ static void compute(uint64_t ms)
             x = x * 0.999 + 0.001;
 }
 
-/* Item i of rank r is (r + 1) * (iteration + i): integers that a double holds exactly. */
+/* Item i of rank r is (r + 1) * (iteration + i): integers that a double holds exactly.
+ */
 static double iterate(int rank, int world, uint64_t iteration)
 {
     static double mine[ITEMS], sums[ITEMS];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data-parallel training of a character-level language model with MPI, and the worked example
- * of libdlrover: look for dlr_ckpt_ to see all that a program has to add.
+/* Data-parallel training of a character-level language model with MPI, and the worked
+ * example of libdlrover: look for dlr_ckpt_ to see all that a program has to add.
  *
- * Every rank holds the same weights, computes the gradient of its own samples and adds them
- * up with MPI_Allreduce. What is drawn from the text depends on seed, step and rank alone, and
- * every sum has a fixed order, so that a run which was killed and went on from a checkpoint
- * ends with the same bits as one which was left in peace.
+ * Every rank holds the same weights, computes the gradient of its own samples and adds
+ * them up with MPI_Allreduce. What is drawn from the text depends on seed, step and
+ * rank alone, and every sum has a fixed order, so that a run which was killed and went
+ * on from a checkpoint ends with the same bits as one which was left in peace.
  */
 #include "ckpt/ckpt.h"
 #include "examples/args.h"
@@ -158,7 +158,9 @@ static double now(clockid_t clock)
     return ts.tv_sec + ts.tv_nsec * 1e-9;
 }
 
-/* Rank 0 reads the text for all: whatever the other nodes have there, the data is the same. */
+/* Rank 0 reads the text for all: whatever the other nodes have there, the data is the
+ * same.
+ */
 static void load_text(struct train *t)
 {
     uint64_t n = 0;
@@ -244,9 +246,10 @@ static void wait_until_due(struct train *t)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
-/* Leaves the sum over the ranks, the loss included, in the gradient. Open MPI chooses the order
- * of this sum by the number of ranks and bytes, not by who comes first, so it is the same in
- * each run; an MPI that chooses otherwise breaks the bit equality and nothing else.
+/* Leaves the sum over the ranks, the loss included, in the gradient. Open MPI chooses
+ * the order of this sum by the number of ranks and bytes, not by who comes first, so it
+ * is the same in each run; an MPI that chooses otherwise breaks the bit equality and
+ * nothing else.
  */
 static void compute_gradient(struct train *t)
 {
@@ -342,7 +345,8 @@ static void save_weights(const struct train *t)
     fclose(file);
 }
 
-/* Ranks that drifted apart would be a fault of ours: the result is worth nothing then. */
+/* Ranks that drifted apart would be a fault of ours: the result is worth nothing then.
+ */
 static void finish(struct train *t)
 {
     uint64_t hash = charlm_hash(t->lm), ends[2] = {hash, ~hash};

@@ -15,10 +15,10 @@ void dlr_health_reach(const struct dlr_health_env *env, struct dlr_health_result
 void dlr_health_say(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
                     const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Runs fn(arg) in a thread of its own and waits at most timeout_ms for it. -ETIMEDOUT: the
- * thread is left in a system call that does not return, and arg (from malloc) is its own, to
- * be freed if it ever ends: the caller does not touch it again. Otherwise 0, -ENOMEM or
- * -EAGAIN.
+/* Runs fn(arg) in a thread of its own and waits at most timeout_ms for it. -ETIMEDOUT:
+ * the thread is left in a system call that does not return, and arg (from malloc) is
+ * its own, to be freed if it ever ends: the caller does not touch it again. Otherwise
+ * 0, -ENOMEM or -EAGAIN.
  */
 int dlr_health_bounded(void (*fn)(void *arg), void *arg, int64_t timeout_ms);
 

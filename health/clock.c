@@ -4,7 +4,8 @@
 #include "health/checks.h"
 
 /* Nothing of ours compares clocks of two nodes; people do when they read logs, hence a
- * word from 1 s on. Credentials do too: MUNGE takes them for 300 s, sites go down to 60 s.
+ * word from 1 s on. Credentials do too: MUNGE takes them for 300 s, sites go down to 60
+ * s.
  */
 #define WARN_NS 1000000000ll
 #define FAIL_NS (60 * WARN_NS)

@@ -18,20 +18,21 @@ enum dlr_health_verdict {
 /* What checks look at and are measured against. Tests point root at a recorded tree. */
 struct dlr_health_env {
     const char *root; /* "" on a node; prefix of /proc and /sys paths */
-    const char
-        *disk_path;       /* directories whose file system must have space: job state */
-    const char *shm_path; /* where snapshots go: /dev/shm */
-    uint64_t shm_need_bytes;  /* snapshot memory still to be reserved here, 0 unknown */
-    int64_t ref_wall_ns;      /* the batch host's clock, 0 unknown */
-    int64_t ref_taken_ns;     /* local CLOCK_BOOTTIME when ref_wall_ns was received */
-    int64_t ref_error_ns;     /* half of the round trip: how far off ref may be */
-    const char *const *peers; /* "host:port" of each candidate's agent, NULL-terminated;
-                                 NULL unknown. A connection that opens or is refused shows
-                                 the node; silence does not */
+    /* directories whose file system must have space: job state */
+    const char *disk_path;
+    const char *shm_path;    /* where snapshots go: /dev/shm */
+    uint64_t shm_need_bytes; /* snapshot memory still to be reserved here, 0 unknown */
+    int64_t ref_wall_ns;     /* the batch host's clock, 0 unknown */
+    int64_t ref_taken_ns;    /* local CLOCK_BOOTTIME when ref_wall_ns was received */
+    int64_t ref_error_ns;    /* half of the round trip: how far off ref may be */
+    /* "host:port" of each candidate's agent, NULL-terminated; NULL unknown. A
+     * connection that opens or is refused shows the node; silence does not
+     */
+    const char *const *peers;
     const char *const *peer_names; /* how reasons call them; NULL: by host */
     int64_t peer_timeout_ms;
-    unsigned char
-        *silent; /* NULL, or one byte per peer, set to 1 for each that was silent */
+    /* NULL, or one byte per peer, set to 1 for each that was silent */
+    unsigned char *silent;
 };
 
 struct dlr_health_result {
@@ -51,9 +52,9 @@ extern const struct dlr_health_check dlr_health_checks[]; /* ends with a NULL na
 /* An env for this node with everything optional unknown. */
 void dlr_health_env_init(struct dlr_health_env *env);
 
-/* Runs the checks named in list ("all", "none", or "memory,clock"), in table order. Number
- * of results, at most max; -EINVAL for an unknown name (err lists the known ones). Blocking
- * for at most peer_timeout_ms in all.
+/* Runs the checks named in list ("all", "none", or "memory,clock"), in table order.
+ * Number of results, at most max; -EINVAL for an unknown name (err lists the known
+ * ones). Blocking for at most peer_timeout_ms in all.
  */
 int dlr_health_run(const struct dlr_health_env *env, const char *list,
                    struct dlr_health_result *ret, size_t max, struct dlr_err *err);

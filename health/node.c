@@ -45,7 +45,7 @@ static bool number(const char *s, uint64_t *ret_value)
     return true;
 }
 
-/* --- memory -------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------- */
 
 /* "MemAvailable:  123 kB", in bytes. */
 static bool meminfo(const char *text, const char *key, uint64_t *ret_bytes)
@@ -116,7 +116,7 @@ void dlr_health_memory(const struct dlr_health_env *env, struct dlr_health_resul
                        gib(total));
 }
 
-/* --- CPUs ---------------------------------------------------------------------------- */
+/* --- CPUs ------------------------------------------------------------------------- */
 
 /* How many CPUs "0-3,8" names; 0 for a malformed list. */
 static unsigned count_list(const char *s)

@@ -50,7 +50,8 @@ static int split(const char *text, struct peer *p)
     return 0;
 }
 
-/* Asks for the addresses; a name server that is gone makes this slow, so it is bounded. */
+/* Asks for the addresses; a name server that is gone makes this slow, so it is bounded.
+ */
 static void resolve(void *arg)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};

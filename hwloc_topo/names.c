@@ -100,7 +100,7 @@ int dlr_topo_path_cmp(const char *a, size_t n, const char *b, size_t m)
     return n ? 1 : m ? -1 : 0;
 }
 
-/* --- lists ------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------ */
 
 struct expand {
     dlr_topo_name_fn fn;

@@ -7,13 +7,14 @@
 
 #include "hwloc_topo/topo.h"
 
-/* Orders n bytes of a and m of b with digits as numbers ("n2" < "n10"); names whose numbers
- * are equal but written differently ("n1", "n01") by their bytes, so 0 means equal bytes.
+/* Orders n bytes of a and m of b with digits as numbers ("n2" < "n10"); names whose
+ * numbers are equal but written differently ("n1", "n01") by their bytes, so 0 means
+ * equal bytes.
  */
 int dlr_topo_name_cmp(const char *a, size_t n, const char *b, size_t m);
 
-/* Length of the switches' part of a node's path: "spine.leaf0.n1" -> strlen("spine.leaf0"),
- * 0 without switches. A node's own name may hold dots.
+/* Length of the switches' part of a node's path: "spine.leaf0.n1" ->
+ * strlen("spine.leaf0"), 0 without switches. A node's own name may hold dots.
  */
 size_t dlr_topo_above(const struct dlr_topo_node *node);
 

@@ -117,8 +117,9 @@ static unsigned count_usable(const struct dlr_topo *topo, hwloc_obj_type_t type)
     return n;
 }
 
-/* One card shows up as several OS devices ("cuda0", "nvml0", "card0"; "ib0", "mlx5_0"): a
- * card is counted once, by the device above them. They stand together in hwloc's order.
+/* One card shows up as several OS devices ("cuda0", "nvml0", "card0"; "ib0", "mlx5_0"):
+ * a card is counted once, by the device above them. They stand together in hwloc's
+ * order.
  */
 static unsigned count_cards(const struct dlr_topo *topo, hwloc_obj_osdev_type_t a,
                             hwloc_obj_osdev_type_t b)

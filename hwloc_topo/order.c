@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rank order: nodes of one leaf stand together; after a loss only lost nodes' ranks move. */
+/* Rank order: nodes of one leaf stand together; after a loss only lost nodes' ranks
+ * move.
+ */
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -30,8 +32,8 @@ void dlr_topo_order(const struct dlr_topo_node *nodes, size_t n, unsigned *ret_o
     qsort_r(ret_order, n, sizeof(*ret_order), by_place, (void *)nodes);
 }
 
-/* Of the free nodes (in natural name order) the first that shares exactly level switches
- * with the lost one, or -1.
+/* Of the free nodes (in natural name order) the first that shares exactly level
+ * switches with the lost one, or -1.
  */
 static long find_free(const struct dlr_topo_node *nodes, const unsigned *by_name,
                       size_t n, const unsigned char *is_free,
@@ -65,8 +67,8 @@ static unsigned depth(const struct dlr_topo_node *node)
     return n;
 }
 
-/* Closest pairs first over all lost places: one place's second choice must not take another's
- * neighbour on its own leaf.
+/* Closest pairs first over all lost places: one place's second choice must not take
+ * another's neighbour on its own leaf.
  */
 static void fill_places(const struct dlr_topo_node *nodes, const unsigned *sorted,
                         size_t n, unsigned *place, size_t nplaces,

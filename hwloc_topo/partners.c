@@ -46,8 +46,8 @@ static size_t largest_group(const struct seats *s, const unsigned *order, size_t
     return best;
 }
 
-/* Places in a circle, those of each leaf side by side; everyone takes partners the same number
- * of seats on, so that each keeps as many copies as others keep of it.
+/* Places in a circle, those of each leaf side by side; everyone takes partners the same
+ * number of seats on, so that each keeps as many copies as others keep of it.
  */
 struct circle {
     unsigned *order; /* [n] places */
@@ -112,9 +112,9 @@ static size_t next_shift(const struct circle *c, const size_t *shift, unsigned n
     return best;
 }
 
-/* The first step is the size m of the largest group. A group of g <= m places is left by all
- * its members unless g + m > n; that is only so for the largest, of which 2m - n stay, and no
- * permutation does better: its m members share n - m places outside.
+/* The first step is the size m of the largest group. A group of g <= m places is left
+ * by all its members unless g + m > n; that is only so for the largest, of which 2m - n
+ * stay, and no permutation does better: its m members share n - m places outside.
  */
 static void choose_shifts(const struct seats *s, const struct circle *c,
                           unsigned copies, size_t *ret_shift)

@@ -17,8 +17,8 @@ static bool same_leaf(const struct dlr_topo_node *a, const struct dlr_topo_node 
     return dlr_streq(x, y);
 }
 
-/* Takes spares off the fullest leaf, one by one, its last node first. keep gets how many stay at
- * the front of each leaf, at the leaf's start.
+/* Takes spares off the fullest leaf, one by one, its last node first. keep gets how
+ * many stay at the front of each leaf, at the leaf's start.
  */
 static void hold_back(const struct dlr_topo_node *nodes, const unsigned *order,
                       size_t n, size_t nplaces, unsigned *keep)

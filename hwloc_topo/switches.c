@@ -36,7 +36,7 @@ unsigned dlr_topo_common(const char *path_a, const char *path_b)
     }
 }
 
-/* --- scontrol show topology ---------------------------------------------------------- */
+/* --- scontrol show topology ------------------------------------------------------- */
 
 struct sw {
     char name[DLR_TOPO_NAME];
@@ -158,7 +158,9 @@ static int link_switch(const char *name, void *arg)
     return 0;
 }
 
-/* Writes "root.….leaf.name"; a loop in the text ends it after as many steps as switches. */
+/* Writes "root.….leaf.name"; a loop in the text ends it after as many steps as
+ * switches.
+ */
 static int write_path(const struct tree *t, struct dlr_topo_node *node)
 {
     char path[DLR_TOPO_PATH];

@@ -17,13 +17,14 @@
 
 struct dlr_topo; /* opaque: a loaded hwloc topology */
 
-/* Loads this node's topology, or the one described by synthetic if not NULL (hwloc syntax,
- * e.g. "numa:2 core:8 pu:2", or the path of an XML file starting with '/' or '.').
- * On success *ret_topo is owned by the caller: dlr_topo_free().
+/* Loads this node's topology, or the one described by synthetic if not NULL (hwloc
+ * syntax, e.g. "numa:2 core:8 pu:2", or the path of an XML file starting with '/' or
+ * '.'). On success *ret_topo is owned by the caller: dlr_topo_free().
  */
 int dlr_topo_load(const char *synthetic, struct dlr_topo **ret_topo,
                   struct dlr_err *err);
-/* The same of this node without its devices: asking drivers for those can take seconds. */
+/* The same of this node without its devices: asking drivers for those can take seconds.
+ */
 int dlr_topo_load_cpus(struct dlr_topo **ret_topo, struct dlr_err *err);
 struct dlr_topo *dlr_topo_free(struct dlr_topo *topo); /* accepts NULL, returns NULL */
 
@@ -39,30 +40,32 @@ struct dlr_topo_cpus {     /* CPU i is bit i % 64 of word i / 64 */
     uint64_t bits[DLR_TOPO_CPUS / 64];
 };
 
-/* Where threads that help a process bound to own may run without taking time from those bound to
- * busy: of the CPUs this process may use the cores that have none of busy, in own's NUMA nodes, or
- * anywhere when all of those are busy. Returns how many CPUs; 0 (*ret untouched): there is nothing
- * better than own.
+/* Where threads that help a process bound to own may run without taking time from those
+ * bound to busy: of the CPUs this process may use the cores that have none of busy, in
+ * own's NUMA nodes, or anywhere when all of those are busy. Returns how many CPUs; 0
+ * (*ret untouched): there is nothing better than own.
  */
 unsigned dlr_topo_spare(const struct dlr_topo *topo, const struct dlr_topo_cpus *own,
                         const struct dlr_topo_cpus *busy, struct dlr_topo_cpus *ret);
 
-#define DLR_TOPO_NUMA                                                                  \
-    16 /* NUMA nodes of a process's devices; those beyond are passed over */
+/* NUMA nodes of a process's devices; those beyond are passed over */
+#define DLR_TOPO_NUMA 16
 struct dlr_topo_numa { /* as the kernel numbers them */
     unsigned n, node[DLR_TOPO_NUMA];
 };
 
-/* Where a process that serves all of those on a node may run without taking time from those bound
- * to busy. Of the cores that have none of busy, the first of these that there is:
- *   - those in the NUMA nodes near (of its devices; one that is not here is passed over) that no
+/* Where a process that serves all of those on a node may run without taking time from
+ * those bound to busy. Of the cores that have none of busy, the first of these that
+ * there is:
+ *   - those in the NUMA nodes near (of its devices; one that is not here is passed
+ *     over) that no
  *     thread of helpers runs on (what dlr_topo_spare() gave to others)
  *   - all of those in near, when they are more than one
  *   - those anywhere that no thread of helpers runs on
  *   - all of those in near: one, which is shared with helpers
  *   - all
- * So a single core beside the device is the helpers' as long as another is free. Returns how many
- * CPUs; 0 (*ret untouched): all are busy.
+ * So a single core beside the device is the helpers' as long as another is free.
+ * Returns how many CPUs; 0 (*ret untouched): all are busy.
  */
 unsigned dlr_topo_beside(const struct dlr_topo *topo, const struct dlr_topo_numa *near,
                          const struct dlr_topo_cpus *busy,
@@ -75,7 +78,7 @@ void dlr_topo_usable(const struct dlr_topo *topo, struct dlr_topo_cpus *ret);
 /* "0-3,8"; "" of none. The length, or -ENOSPC; size is at least 1. */
 int dlr_topo_cpus_text(const struct dlr_topo_cpus *cpus, char *buf, size_t size);
 
-/* --- the switch tree --------------------------------------------------------------- */
+/* --- the switch tree -------------------------------------------------------------- */
 
 /* A node and the switches above it as Slurm gives them to each task in
  * SLURM_TOPOLOGY_ADDR: "spine.leaf0.n1", root first, node last; "n1" alone where Slurm
@@ -92,55 +95,59 @@ int dlr_topo_leaf(const char *path, char *buf, size_t size);
 /* Switches shared from the root down, 0 when the first differs. */
 unsigned dlr_topo_common(const char *path_a, const char *path_b);
 
-/* Reads the output of `scontrol show topology` (tree lines; topology/tree, 22.05 to 25.11)
- * and writes the path of each node in nodes (name given, path filled). Nodes it does not
- * name get their bare name. -EBADMSG with the line's number on text that is not such output.
+/* Reads the output of `scontrol show topology` (tree lines; topology/tree, 22.05 to
+ * 25.11) and writes the path of each node in nodes (name given, path filled). Nodes it
+ * does not name get their bare name. -EBADMSG with the line's number on text that is
+ * not such output.
  */
 int dlr_topo_paths_from_slurm(const char *text, struct dlr_topo_node *nodes, size_t n,
                               struct dlr_err *err);
 
-/* --- rank order -------------------------------------------------------------------- */
+/* --- rank order ------------------------------------------------------------------- */
 
 /* Sorts node indices so that nodes under one leaf, then under one higher switch, stand
- * together; among equals by natural name order ("n2" before "n10"). order[i] is an index into
- * nodes. The same input set in any order gives the same sequence of names.
+ * together; among equals by natural name order ("n2" before "n10"). order[i] is an
+ * index into nodes. The same input set in any order gives the same sequence of names.
  */
 void dlr_topo_order(const struct dlr_topo_node *nodes, size_t n, unsigned *ret_order);
 
-/* Chooses who trains when a job begins: of the n nodes in order (dlr_topo_order() of those that
- * can take part) nplaces, still in that order; the others are spares. Spares come off the
- * fullest leaf, its last node first, so that every leaf keeps one near. nplaces <= n. 0 or
- * -ENOMEM.
+/* Chooses who trains when a job begins: of the n nodes in order (dlr_topo_order() of
+ * those that can take part) nplaces, still in that order; the others are spares. Spares
+ * come off the fullest leaf, its last node first, so that every leaf keeps one near.
+ * nplaces <= n. 0 or -ENOMEM.
  */
 int dlr_topo_choose(const struct dlr_topo_node *nodes, const unsigned *order, size_t n,
                     size_t nplaces, unsigned *ret_place);
 
-/* Chooses which node takes the place of each lost one so that only lost nodes' ranks move.
- *   place[p]      index of the node at place p of the former round (places in rank order)
+/* Chooses which node takes the place of each lost one so that only lost nodes' ranks
+ * move.
+ *   place[p]      index of the node at place p of the former round (places in rank
+ *   order)
  *   alive[i]      whether node i can take part
- * For every lost place a node that is alive and not in any place is chosen: most switches
- * shared with the lost node first, then natural name order. ret_place gets the new
- * assignment. 0, or -ENOSPC when there are fewer free nodes than lost places (ret_place
- * untouched, err says how many are short).
+ * For every lost place a node that is alive and not in any place is chosen: most
+ * switches shared with the lost node first, then natural name order. ret_place gets the
+ * new assignment. 0, or -ENOSPC when there are fewer free nodes than lost places
+ * (ret_place untouched, err says how many are short).
  */
 int dlr_topo_replace(const struct dlr_topo_node *nodes, size_t n, const unsigned *place,
                      size_t nplaces, const unsigned char *alive, unsigned *ret_place,
                      struct dlr_err *err);
 
-/* --- partners ---------------------------------------------------------------------- */
+/* --- partners --------------------------------------------------------------------- */
 
 /* For each place the place that keeps the copy of its node's snapshots: a permutation
- * without a fixed point (n >= 2), so that every node keeps exactly one other's; on another
- * leaf for as many places as can be (all, unless one leaf holds more than half of the
- * nodes); deterministic. For n < 2 ret_partner[0] = 0: there is nobody to keep a copy.
+ * without a fixed point (n >= 2), so that every node keeps exactly one other's; on
+ * another leaf for as many places as can be (all, unless one leaf holds more than half
+ * of the nodes); deterministic. For n < 2 ret_partner[0] = 0: there is nobody to keep a
+ * copy.
  */
 void dlr_topo_partners(const struct dlr_topo_node *nodes, const unsigned *place,
                        size_t nplaces, unsigned *ret_partner);
 
-/* The same for several copies: ret_holder[p * copies + j], all different and none p itself,
- * the first as dlr_topo_partners() has it, the others on leaves that have nothing yet where
- * that can be. Every place keeps as many copies as are kept of it. copies is from 1 to
- * DLR_TOPO_COPIES_MAX and less than nplaces (or nplaces < 2).
+/* The same for several copies: ret_holder[p * copies + j], all different and none p
+ * itself, the first as dlr_topo_partners() has it, the others on leaves that have
+ * nothing yet where that can be. Every place keeps as many copies as are kept of it.
+ * copies is from 1 to DLR_TOPO_COPIES_MAX and less than nplaces (or nplaces < 2).
  */
 #define DLR_TOPO_COPIES_MAX 4
 void dlr_topo_copies(const struct dlr_topo_node *nodes, const unsigned *place,

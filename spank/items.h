@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Slurm says of a job, a step and a task, as the structs of the modules that know. */
+/* What Slurm says of a job, a step and a task, as the structs of the modules that know.
+ */
 #ifndef DLR_SPANK_ITEMS_H
 #define DLR_SPANK_ITEMS_H
 

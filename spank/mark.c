@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `dlrover doctor` looks for in the plugin: the release of Slurm that it loads into, which
- * Slurm itself reads from plugin_version.
+/* What `dlrover doctor` looks for in the plugin: the release of Slurm that it loads
+ * into, which Slurm itself reads from plugin_version.
  */
 #include <slurm/spank.h>
 

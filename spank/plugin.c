@@ -1,21 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The SPANK plugin: reads what Slurm says, calls the module that knows, translates the result.
+/* The SPANK plugin: reads what Slurm says, calls the module that knows, translates the
+ * result.
  *
- * Install it as "optional": Slurm then ignores every return value but those of options. Where it
- * is "required" (spank(8), Slurm 22.05 to 25.11), and when we return non-zero:
+ * Install it as "optional": Slurm then ignores every return value but those of options.
+ * Where it is "required" (spank(8), Slurm 22.05 to 25.11), and when we return non-zero:
  *
- *   hook            runs in                        non-zero would                       we do
- *   init            every command, slurmd, stepd   stop sbatch and srun; drain a node   never
- *   option          sbatch, salloc, srun           stop the command with the message    -1: bad value
- *   init_post_opt   sbatch, salloc, srun, stepd    stop the command; drain a node       never
- *   user_init       slurmstepd                     fail the step                        never
- *   task_init_priv. the task, still root           fail the task                        never
- *   task_init       the task, before its exec      fail the task                        never
- *   task_post_fork  slurmstepd                     fail the step                        never
- *   task_exit       slurmstepd                     be logged                            never
- *   job_epilog      slurmd's helper                drain the node                       never
+ *   hook            runs in                        non-zero would
+ *   we do
+ *   init            every command, slurmd, stepd   stop sbatch and srun; drain a node
+ *   never
+ *   option          sbatch, salloc, srun           stop the command with the message
+ *   -1: bad value
+ *   init_post_opt   sbatch, salloc, srun, stepd    stop the command; drain a node
+ *   never
+ *   user_init       slurmstepd                     fail the step
+ *   never
+ *   task_init_priv. the task, still root           fail the task
+ *   never
+ *   task_init       the task, before its exec      fail the task
+ *   never
+ *   task_post_fork  slurmstepd                     fail the step
+ *   never
+ *   task_exit       slurmstepd                     be logged
+ *   never
+ *   job_epilog      slurmd's helper                drain the node
+ *   never
  *
- * Only 0 and -1 are returned: before 25.05 a positive value is no failure, from then on it is.
+ * Only 0 and -1 are returned: before 25.05 a positive value is no failure, from then on
+ * it is.
  */
 #include <getopt.h>
 #include <slurm/slurm_version.h>

@@ -13,8 +13,8 @@
 #define STREAM_MIN 1024u /* smaller pieces are not worth the fence */
 
 #ifdef __SSE2__
-/* Whole lines, past the caches: the line of dst is neither read first nor evicts anything. Of
- * every x86-64: wider stores were not faster, since memory is the limit.
+/* Whole lines, past the caches: the line of dst is neither read first nor evicts
+ * anything. Of every x86-64: wider stores were not faster, since memory is the limit.
  */
 static void stream(unsigned char *dst, const unsigned char *src, size_t bytes)
 {
@@ -46,7 +46,9 @@ static void drain(void)
 }
 #endif
 
-/* What is summed is what is written, though another thread write src meanwhile: it is read once. */
+/* What is summed is what is written, though another thread write src meanwhile: it is
+ * read once.
+ */
 static uint32_t take_block(unsigned char *to, const unsigned char *from, size_t bytes,
                            uint32_t crc)
 {

@@ -26,8 +26,8 @@ uint32_t dlr_crc32c(uint32_t crc, const void *buf, size_t size)
 #define ONE (1u << 31)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* x^(2^i) modulo the polynomial, which is x + 1 times a primitive one of degree 31: x^(2^31) is x,
- * and they begin again.
+/* x^(2^i) modulo the polynomial, which is x + 1 times a primitive one of degree 31:
+ * x^(2^31) is x, and they begin again.
  */
 #define PERIOD 31
 static uint32_t powers[PERIOD];

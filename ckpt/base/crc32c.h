@@ -9,7 +9,9 @@
 /* crc starts at 0. */
 uint32_t dlr_crc32c(uint32_t crc, const void *buf, size_t size);
 
-/* CRC32C of A and B one after the other from that of each: op is dlr_crc32c_op(bytes of B). */
+/* CRC32C of A and B one after the other from that of each: op is dlr_crc32c_op(bytes of
+ * B).
+ */
 uint32_t dlr_crc32c_op(uint64_t bytes);
 uint32_t dlr_crc32c_join(uint32_t a, uint32_t b, uint32_t op);
 

@@ -46,7 +46,9 @@ static void follow(double *mean, unsigned *n, double value, unsigned steps)
     }
 }
 
-/* Half the rate when steps are longer with a copy beside them, a quarter more when they are not. */
+/* Half the rate when steps are longer with a copy beside them, a quarter more when they
+ * are not.
+ */
 static bool judge(struct dlr_pace *p)
 {
     uint64_t before = p->rate;
@@ -73,8 +75,8 @@ static bool end_listening(struct dlr_pace *p)
     return true;
 }
 
-/* Where a copy is always on its way nobody knows how long a step is without one: copies all but stop
- * for a few steps. True when the rate has changed.
+/* Where a copy is always on its way nobody knows how long a step is without one: copies
+ * all but stop for a few steps. True when the rate has changed.
  */
 static bool listen(struct dlr_pace *p, double ns, unsigned steps, bool busy,
                    int64_t now_ns)

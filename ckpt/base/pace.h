@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast copies may go out: a token bucket, and the rate that leaves the training's steps as
- * long as they are without. Pure; time comes in.
+/* How fast copies may go out: a token bucket, and the rate that leaves the training's
+ * steps as long as they are without. Pure; time comes in.
  */
 #ifndef DLR_CKPT_BASE_PACE_H
 #define DLR_CKPT_BASE_PACE_H
@@ -34,9 +34,9 @@ struct dlr_pace {
     uint64_t rate_before;    /* in force again after that */
 };
 
-/* The newest step, when it began, whether a copy is on its way now, and what time that is; to be
- * called when one begins and ends, and every now and then. True when the rate has changed. The first two
- * may be anything: what cannot be teaches nothing.
+/* The newest step, when it began, whether a copy is on its way now, and what time that
+ * is; to be called when one begins and ends, and every now and then. True when the rate
+ * has changed. The first two may be anything: what cannot be teaches nothing.
  */
 bool dlr_pace_see(struct dlr_pace *p, uint64_t step, int64_t at_ns, bool sending,
                   int64_t now_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The progress page: one 4 KiB page per rank, shared by a worker and its node's agent. The
- * worker's begin is a store, a load and a compare on it.
+/* The progress page: one 4 KiB page per rank, shared by a worker and its node's agent.
+ * The worker's begin is a store, a load and a compare on it.
  */
 #ifndef DLR_CKPT_BASE_PAGE_H
 #define DLR_CKPT_BASE_PAGE_H
@@ -18,21 +18,24 @@
 #define DLR_PAGE_MATES 512
 #define DLR_PAGE_HELD UINT64_MAX /* lease_ns: no end until further word */
 
-/* Steps to save lie in a ring: step s in entry s % DLR_PAGE_RING. Who missed what is decided by
- * this order (a Dekker handshake for each entry, both sides seq_cst):
+/* Steps to save lie in a ring: step s in entry s % DLR_PAGE_RING. Who missed what is
+ * decided by this order (a Dekker handshake for each entry, both sides seq_cst):
  *   worker: store begun_step, then load the step's entry; equal -> save
- *   agent:  store the entry, then load begun_step; begun_step >= step -> the rank may have
+ *   agent:  store the entry, then load begun_step; begun_step >= step -> the rank may
+ *   have
  *           missed it: report it, the supervisor aborts the version
- * Of two seq_cst stores followed by loads of the other's, one load at least sees the other's
- * store: the worker the order, or the agent that the step was begun. Both may happen at once; then
- * the worker saves in vain, never the other way round. An entry is stored by the agent alone. It
- * replaces an order that the rank had not begun for certain (begun_step, loaded before the store,
- * is not beyond it) only as one it reports as missed; the worker begins steps in ascending order,
- * so what lies beyond an entry's step was decided by an earlier load of it.
+ * Of two seq_cst stores followed by loads of the other's, one load at least sees the
+ * other's store: the worker the order, or the agent that the step was begun. Both may
+ * happen at once; then the worker saves in vain, never the other way round. An entry is
+ * stored by the agent alone. It replaces an order that the rank had not begun for
+ * certain (begun_step, loaded before the store, is not beyond it) only as one it
+ * reports as missed; the worker begins steps in ascending order, so what lies beyond an
+ * entry's step was decided by an earlier load of it.
  *
- * The slot is the worker's choice, when the step begins: FREE or DEAD to OPEN by compare-exchange
- * (ckpt/slot/slot.h). The agent marks a slot FREE or DEAD only when it is SEALED or COMMITTED, and
- * nobody of this node reads it; so a slot has one writer at any time.
+ * The slot is the worker's choice, when the step begins: FREE or DEAD to OPEN by
+ * compare-exchange (ckpt/slot/slot.h). The agent marks a slot FREE or DEAD only when it
+ * is SEALED or COMMITTED, and nobody of this node reads it; so a slot has one writer at
+ * any time.
  */
 struct dlr_page {
     uint32_t magic;
@@ -51,8 +54,8 @@ struct dlr_page {
     /* written by the agent */
     _Alignas(64) _Atomic uint64_t save_at[DLR_PAGE_RING]; /* DLR_PAGE_NEVER: none */
     _Atomic uint64_t committed_step; /* of this round; DLR_PAGE_NEVER: none */
-    _Atomic uint64_t
-        lease_ns; /* CLOCK_BOOTTIME; the worker is killed then; 0: never set */
+    /* CLOCK_BOOTTIME; the worker is killed then; 0: never set */
+    _Atomic uint64_t lease_ns;
     _Atomic uint32_t lease_seq; /* futex: one more with each lease */
 
     /* written by the worker: what saving costs */
@@ -63,16 +66,21 @@ struct dlr_page {
     _Atomic uint64_t skipped; /* orders for which no slot was free, or no time */
     _Atomic uint64_t held_ns; /* for which fences held a device's stream */
 
-    /* written by the agent before the worker has the page: CPUs for the worker's helper threads,
-     * CPU i is bit i % 64 of word i / 64; all 0: no advice */
+    /* written by the agent before the worker has the page: CPUs for the worker's helper
+     * threads, CPU i is bit i % 64 of word i / 64; all 0: no advice
+     */
     _Alignas(64) uint64_t helper_cpus[DLR_PAGE_CPUS / 64];
 
-    /* written by the agent before the worker has the page: the ranks of this node, this one
-     * among them, the same list for each; 0 when they are too many: then each keeps all it has */
+    /* written by the agent before the worker has the page: the ranks of this node, this
+     * one among them, the same list for each; 0 when they are too many: then each keeps
+     * all it has
+     */
     uint32_t nmates;
     int32_t mates[DLR_PAGE_MATES];
 
-    /* written by the worker: what ckpt/client/save_cost.h makes of its steps. 0: nothing yet */
+    /* written by the worker: what ckpt/client/save_cost.h makes of its steps. 0:
+     * nothing yet
+     */
     _Alignas(
         64) _Atomic uint64_t extra_ns; /* of a save, 0 also where it is below that */
     _Atomic uint64_t extra_saves;      /* that this was learned from */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker has counted on its page of the cost of saves, as its agent reads it: the page is memory of the
- * program, and a stray write of that may be in it. A cost of centuries would end all saves. Pure; times come in.
+/* What a worker has counted on its page of the cost of saves, as its agent reads it:
+ * the page is memory of the program, and a stray write of that may be in it. A cost of
+ * centuries would end all saves. Pure; times come in.
  */
 #ifndef DLR_CKPT_BASE_PAGE_COST_H
 #define DLR_CKPT_BASE_PAGE_COST_H
@@ -28,8 +29,8 @@ static inline bool dlr_page_cost_grew(const uint64_t *was, const uint64_t *is,
     return true;
 }
 
-/* told: what was read before, 0 at first; age_ns: of the page. False, and *ret as it was: this cannot be, since a
- * total has shrunk or is larger than the page is old.
+/* told: what was read before, 0 at first; age_ns: of the page. False, and *ret as it
+ * was: this cannot be, since a total has shrunk or is larger than the page is old.
  */
 static inline bool dlr_page_cost_get(const struct dlr_page *page,
                                      const struct dlr_page_cost *told, int64_t age_ns,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first failure in a thread beside the program that the program has not taken yet. The owner's lock protects it,
- * but for the look whether there is one.
+/* The first failure in a thread beside the program that the program has not taken yet.
+ * The owner's lock protects it, but for the look whether there is one.
  */
 #ifndef DLR_CKPT_BASE_PENDING_ERROR_H
 #define DLR_CKPT_BASE_PENDING_ERROR_H

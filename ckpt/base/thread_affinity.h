@@ -8,8 +8,8 @@
 
 #include "ckpt/base/page.h"
 
-/* Lets the thread run on these CPUs (struct dlr_page.helper_cpus) as far as its job's cpuset has
- * them. All 0, or none of them there: it stays where it is.
+/* Lets the thread run on these CPUs (struct dlr_page.helper_cpus) as far as its job's
+ * cpuset has them. All 0, or none of them there: it stays where it is.
  */
 void dlr_thread_affinity(pthread_t thread, const uint64_t cpus[DLR_PAGE_CPUS / 64]);
 

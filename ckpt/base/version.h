@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The identity of a snapshot's moment: which run of which step. A step alone is not one. */
+/* The identity of a snapshot's moment: which run of which step. A step alone is not
+ * one.
+ */
 #ifndef DLR_CKPT_BASE_VERSION_H
 #define DLR_CKPT_BASE_VERSION_H
 
@@ -11,8 +13,8 @@ struct dlr_version {
     uint64_t step;
 };
 
-/* Orders by round, then step: <0, 0, >0. A later round starts from a state that was restored,
- * so its versions are newer than any of an earlier round.
+/* Orders by round, then step: <0, 0, >0. A later round starts from a state that was
+ * restored, so its versions are newer than any of an earlier round.
  */
 static inline int dlr_version_cmp(struct dlr_version a, struct dlr_version b)
 {

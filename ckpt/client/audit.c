@@ -43,7 +43,9 @@ static int sum_rows(void *arg, const struct dlr_strides_rows *r)
     return 0;
 }
 
-/* What of a region is looked at: by default its share of what a look may take, another part each time. */
+/* What of a region is looked at: by default its share of what a look may take, another
+ * part each time.
+ */
 static uint64_t window(const struct dlr_audit *audit, const struct dlr_regions *rs,
                        unsigned i, uint64_t *ret_bytes)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds memory that a program changes between begin and fence: each region is summed in both, in the
- * program's own thread. When asked for, the whole state, that of a device too. By default the first two
- * saves and each hundredth, at most 16 MiB of host memory: a part of each region.
+/* Finds memory that a program changes between begin and fence: each region is summed in
+ * both, in the program's own thread. When asked for, the whole state, that of a device
+ * too. By default the first two saves and each hundredth, at most 16 MiB of host
+ * memory: a part of each region.
  */
 #ifndef DLR_CKPT_CLIENT_AUDIT_H
 #define DLR_CKPT_CLIENT_AUDIT_H
@@ -12,8 +13,8 @@
 #include "ckpt/layout/regions.h"
 #include "device/device.h"
 
-/* By default. A mistake in the order of calls is there from the first save on, or comes with a phase of
- * the program; it writes all of a region.
+/* By default. A mistake in the order of calls is there from the first save on, or comes
+ * with a phase of the program; it writes all of a region.
  */
 #define DLR_AUDIT_FIRST 2u
 #define DLR_AUDIT_EVERY 100u
@@ -39,17 +40,17 @@ struct dlr_audit_of {
     const void *const *src; /* one per region: what its copy reads */
 };
 
-/* Begin with zeros. A snapshot of step begins: sums the regions when it is an every-th one, the
- * first included (every 0: none). BLOBs are copied in begin and are left out. With every
- * DLR_COUNT_AUTO the default's saves are looked at, and nobody has to wait for a device: its memory is
- * left out, and so is what a device may write, and what begin has copied, which may change. -ENOMEM, or
- * the device's failure.
+/* Begin with zeros. A snapshot of step begins: sums the regions when it is an every-th
+ * one, the first included (every 0: none). BLOBs are copied in begin and are left out.
+ * With every DLR_COUNT_AUTO the default's saves are looked at, and nobody has to wait
+ * for a device: its memory is left out, and so is what a device may write, and what
+ * begin has copied, which may change. -ENOMEM, or the device's failure.
  */
 int dlr_audit_begin(struct dlr_audit *audit, unsigned every,
                     const struct dlr_audit_of *of, uint64_t step);
 
-/* Number of regions that have changed since, *ret_first is the first of them; or the device's
- * failure. Ends the look.
+/* Number of regions that have changed since, *ret_first is the first of them; or the
+ * device's failure. Ends the look.
  */
 int dlr_audit_end(struct dlr_audit *audit, const struct dlr_audit_of *of,
                   unsigned *ret_first);

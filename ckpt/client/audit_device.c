@@ -22,7 +22,8 @@ static int fetch_rows(void *arg, const struct dlr_strides_rows *r)
                               r->rows, r->pitch);
 }
 
-/* Bytes [at, at + bytes) are fetched to the host, or summed on the device: *ret_there. */
+/* Bytes [at, at + bytes) are fetched to the host, or summed on the device: *ret_there.
+ */
 static int start(struct look *l, uint64_t at, size_t bytes, bool *ret_there)
 {
     *ret_there = !l->view && l->ops->sum(l->dev, WINDOW, 0, l->addr + at, bytes);

@@ -141,8 +141,9 @@ int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
         rc = ck->backend->restore(ck, ret_step);
     if (rc < 0)
         return rc;
-    /* Memory is reserved while the program computes its first step. What fails here is told
-     * by begin: the restore itself went well. */
+    /* Memory is reserved while the program computes its first step. What fails here is
+     * told by begin: the restore itself went well.
+     */
     start(ck);
     return rc;
 }
@@ -307,9 +308,10 @@ int dlr_ckpt_progress(struct dlr_ckpt *ck, uint64_t step)
     return 0;
 }
 
-/* The stream waits instead of the host, and nobody where all was copied in begin. It is told so
- * when the device has all copies to do, and needs the host for none: what a stream waits for is
- * never still to come from here. 0; negative: the host waits on. *ret_rc: whether it was in time.
+/* The stream waits instead of the host, and nobody where all was copied in begin. It is
+ * told so when the device has all copies to do, and needs the host for none: what a
+ * stream waits for is never still to come from here. 0; negative: the host waits on.
+ * *ret_rc: whether it was in time.
  */
 static int hold_stream(struct dlr_ckpt *ck, void *stream, int *ret_rc)
 {
@@ -349,8 +351,8 @@ static int wait_copies(struct dlr_ckpt *ck, void *stream, bool captured)
     return dlr_snapshot_thread_result(ck->snapshot_thread, &ck->err);
 }
 
-/* Nothing is read any more and the program has not gone on: what differs changed too early. What
- * is on stream was given to it before the fence, so it is waited for.
+/* Nothing is read any more and the program has not gone on: what differs changed too
+ * early. What is on stream was given to it before the fence, so it is waited for.
  */
 static int audit(struct dlr_ckpt *ck, void *stream)
 {
@@ -461,8 +463,8 @@ const char *dlr_ckpt_error(const struct dlr_ckpt *ck)
     return err->text[0] ? err->text : "no error";
 }
 
-/* Calls that free or unregister memory wait for all streams of the device. Better some memory, to the
- * program's end, than a program that does not end.
+/* Calls that free or unregister memory wait for all streams of the device. Better some
+ * memory, to the program's end, than a program that does not end.
  */
 static void leave_behind(struct dlr_ckpt *ck)
 {

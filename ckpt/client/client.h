@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is behind struct dlr_ckpt, and what the two ways of keeping snapshots (under a job,
- * alone) do differently.
+/* What is behind struct dlr_ckpt, and what the two ways of keeping snapshots (under a
+ * job, alone) do differently.
  */
 #ifndef DLR_CKPT_CLIENT_CLIENT_H
 #define DLR_CKPT_CLIENT_CLIENT_H
@@ -25,43 +25,53 @@ struct dlr_backend {
     /* On success ck->page and ck->key are set. */
     int (*open)(struct dlr_ckpt *ck);
     int (*list)(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max);
-    /* 1 with the number of ranks that made the version which restore takes, from now on that one;
-     * 0 nothing there.
+    /* 1 with the number of ranks that made the version which restore takes, from now on
+     * that one; 0 nothing there.
      */
     int (*offer)(struct dlr_ckpt *ck, uint32_t *ret_world);
     /* 1 with *ret_step, 0 nothing there. */
     int (*restore)(struct dlr_ckpt *ck, uint64_t *ret_step);
-    /* What is saved goes on from the version of step, which the program has read. NULL: all ranks restore. */
+    /* What is saved goes on from the version of step, which the program has read. NULL:
+     * all ranks restore.
+     */
     int (*go_on)(struct dlr_ckpt *ck, uint64_t step);
-    /* Maps the slot of a rank of the version that restore took, or of the one on offer, its head
-     * checked; -ENOENT. The text is in ck->err.
+    /* Maps the slot of a rank of the version that restore took, or of the one on offer,
+     * its head checked; -ENOENT. The text is in ck->err.
      */
     int (*peek)(struct dlr_ckpt *ck, int rank, struct dlr_slot **ret_slot);
     /* No version of step or later, made up to now, is to be restored. */
     int (*mark_bad)(struct dlr_ckpt *ck, uint64_t step);
     /* The regions are final and ck->plan is made: prepares slots, starts ck->saver. */
     int (*start)(struct dlr_ckpt *ck);
-    /* The regions have changed, and ck->plan with them; no snapshot is under way. What is saved
-     * stays until a version of the new layout takes its place.
+    /* The regions have changed, and ck->plan with them; no snapshot is under way. What
+     * is saved stays until a version of the new layout takes its place.
      */
     int (*resize)(struct dlr_ckpt *ck);
-    /* The page orders step. 1: fill *ret_slot, OPEN already, with *ret_version; 0: not due, or
-     * skipped since the last one is not over; -errno: due and impossible.
+    /* The page orders step. 1: fill *ret_slot, OPEN already, with *ret_version; 0: not
+     * due, or skipped since the last one is not over; -errno: due and impossible.
      */
     int (*due)(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_slot,
                struct dlr_version *ret_version);
     /* A due step was not saved: whoever waits for it must know. */
     void (*missed)(struct dlr_ckpt *ck, uint64_t step, const char *why);
-    /* An audit has found what was saved to be of two moments; it may be decided by now. */
+    /* An audit has found what was saved to be of two moments; it may be decided by now.
+     */
     void (*torn)(struct dlr_ckpt *ck, uint64_t step, const char *why);
     void (*close)(struct dlr_ckpt *ck); /* the saver is gone already */
-    /* Whether begin would save step; NULL: the page orders it. due() is asked in each step then. */
+    /* Whether begin would save step; NULL: the page orders it. due() is asked in each
+     * step then.
+     */
     bool (*plans)(const struct dlr_ckpt *ck, uint64_t step);
-    /* Takes a failure of a snapshot whose fence is over: its code with ck->err, 0: none. NULL: never. */
+    /* Takes a failure of a snapshot whose fence is over: its code with ck->err, 0:
+     * none. NULL: never.
+     */
     int (*late)(struct dlr_ckpt *ck);
-    /* Waits until what was copied is durable; as late(). NULL: nobody waits for that. */
+    /* Waits until what was copied is durable; as late(). NULL: nobody waits for that.
+     */
     int (*flush)(struct dlr_ckpt *ck);
-    /* Flush has waited long enough: the process does not wait again when it ends. Where there is a flush. */
+    /* Flush has waited long enough: the process does not wait again when it ends. Where
+     * there is a flush.
+     */
     void (*leave)(struct dlr_ckpt *ck);
 };
 
@@ -82,7 +92,8 @@ struct dlr_ckpt {
     char peeked[DLR_CKPT_NAME_MAX + DLR_CKPT_DTYPE_MAX + 2]; /* name and dtype */
     char *told; /* the texts that dlr_ckpt_regions() has handed out */
 
-    /* made by dlr_layout_close() at the first restore or begin, and after each change */
+    /* made by dlr_layout_close() at the first restore or begin, and after each change
+     */
     bool closed_list, started, off;
     char off_why[256]; /* for whoever orders a save */
     struct dlr_slot_plan *plan;

@@ -69,8 +69,8 @@ static bool same(const char *name, const char *value)
     return other && dlr_streq(value, other);
 }
 
-/* The plugin gives each task RANK and WORLD_SIZE; a launcher below the task may have said otherwise
- * with names of its own, and left these alone.
+/* The plugin gives each task RANK and WORLD_SIZE; a launcher below the task may have
+ * said otherwise with names of its own, and left these alone.
  */
 static bool are_the_tasks(const char *rank, const char *world)
 {
@@ -88,7 +88,9 @@ static int find_place(struct dlr_client_conf *conf, struct dlr_err *err)
 
         if (!r || !w)
             continue;
-        /* 0 of 1 in every task: the shell was a launcher's from which the job was submitted */
+        /* 0 of 1 in every task: the shell was a launcher's from which the job was
+         * submitted
+         */
         if (tasks && (i == 0 || dlr_streq(w, "1")))
             continue;
         if (dlr_parse_uint(r, INT_MAX, &rank) < 0 ||

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A handle's settings: what the program gave, else the environment, else the default. */
+/* A handle's settings: what the program gave, else the environment, else the default.
+ */
 #ifndef DLR_CKPT_CLIENT_CONF_H
 #define DLR_CKPT_CLIENT_CONF_H
 

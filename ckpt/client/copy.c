@@ -58,8 +58,8 @@ static uint32_t pad(unsigned char *dst, uint64_t bytes, uint32_t crc)
     return dlr_crc32c(crc, dst, bytes);
 }
 
-/* A piece that has come from the device, into the slot already where that is registered; the
- * device may know what its sum was there.
+/* A piece that has come from the device, into the slot already where that is
+ * registered; the device may know what its sum was there.
  */
 static uint32_t put_staged(const struct dlr_copy_job *job, struct stage *stage,
                            const struct dlr_slot_piece *p, unsigned char *dst,
@@ -310,7 +310,9 @@ static uint64_t window_end(const struct dlr_copy_job *job, uint64_t from)
     return all - from < DLR_DEVICE_HALF ? all : from + DLR_DEVICE_HALF;
 }
 
-/* Where a window's bytes of the data area belong, if the device writes there; else NULL. */
+/* Where a window's bytes of the data area belong, if the device writes there; else
+ * NULL.
+ */
 static void *straight(const struct dlr_copy_job *job, uint64_t from)
 {
     void *dst = dlr_slot_data(job->slot, job->plan, from);
@@ -360,8 +362,8 @@ static int end_asking(struct flow *f)
     return rc;
 }
 
-/* As many windows as there is room for. Those that have come are done with: where a window needs
- * the room of the last but one, that is what it waits for.
+/* As many windows as there is room for. Those that have come are done with: where a
+ * window needs the room of the last but one, that is what it waits for.
  */
 static int ask(struct flow *f)
 {

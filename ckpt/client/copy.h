@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills a slot from a program's regions: copy and CRC32C in one pass, in small blocks so that
- * the source can be let go at once.
+/* Fills a slot from a program's regions: copy and CRC32C in one pass, in small blocks
+ * so that the source can be let go at once.
  */
 #ifndef DLR_CKPT_CLIENT_COPY_H
 #define DLR_CKPT_CLIENT_COPY_H
@@ -29,9 +29,10 @@ struct dlr_copy_job {
     const bool *on_device; /* one per region, when ops is set */
     struct dlr_pin *pin;   /* NULL: the slot is not registered with it */
     unsigned *ret_spoilt;  /* set with -EBADMSG; may be NULL */
-    /* For regions on a device, each may be NULL: all copies were given to it, which comes to them by
-     * itself; it has come to what precedes them; they are there, and no source on it is read any
-     * more. asked() and then fetched() come after a failure, too.
+    /* For regions on a device, each may be NULL: all copies were given to it, which
+     * comes to them by itself; it has come to what precedes them; they are there, and
+     * no source on it is read any more. asked() and then fetched() come after a
+     * failure, too.
      */
     void (*asked)(void *arg);
     void (*begun)(void *arg);
@@ -47,9 +48,9 @@ int dlr_copy_new(unsigned threads, struct dlr_copy **ret, struct dlr_err *err);
 void dlr_copy_affinity(struct dlr_copy *copy, const uint64_t *cpus);
 struct dlr_copy *dlr_copy_free(struct dlr_copy *copy); /* accepts NULL */
 
-/* Blocking; all threads take part. 0 when every block is in place with its CRC; -ECANCELED when stopped,
- * -ETIMEDOUT, -EBADMSG when bytes of a region changed on their way from the device, or the device's
- * failure. No source is read after it returned.
+/* Blocking; all threads take part. 0 when every block is in place with its CRC;
+ * -ECANCELED when stopped, -ETIMEDOUT, -EBADMSG when bytes of a region changed on their
+ * way from the device, or the device's failure. No source is read after it returned.
  */
 int dlr_copy_run(struct dlr_copy *copy, const struct dlr_copy_job *job);
 

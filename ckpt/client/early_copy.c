@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of host memory, BLOBs aside, that are copied in begin: all of it or none. Beside a device
- * the fence would wait for everything on the stream and for the device's copies; without one for
- * a thread to wake up and copy as much.
+/* Bytes of host memory, BLOBs aside, that are copied in begin: all of it or none.
+ * Beside a device the fence would wait for everything on the stream and for the
+ * device's copies; without one for a thread to wake up and copy as much.
  */
 #define BESIDE_DEVICE (16u << 20)
 #define HOST_ONLY (64u << 10)
@@ -19,8 +19,9 @@ static bool is_host(const struct dlr_ckpt *ck, unsigned i)
     return rs->list[i].kind != DLR_CKPT_BLOB && rs->bytes[i] > 0 && !ck->on_device[i];
 }
 
-/* Whether host regions are copied in begin; *ret_bytes of them. Not those that work on a stream
- * may write: they are only what they should be when the stream has come to begin.
+/* Whether host regions are copied in begin; *ret_bytes of them. Not those that work on
+ * a stream may write: they are only what they should be when the stream has come to
+ * begin.
  */
 static bool is_small(const struct dlr_ckpt *ck, uint64_t *ret_bytes)
 {

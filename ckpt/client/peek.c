@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public calls about names that do not match, what ranks of a version had, and bad versions. */
+/* The public calls about names that do not match, what ranks of a version had, and bad
+ * versions.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +61,8 @@ static int walk_init(struct walk *w, const struct dlr_slot *slot, const void *me
     return rc < 0 ? dlr_fail(err, rc, "the snapshot's head is corrupt") : 0;
 }
 
-/* 1 with *ret filled (name and dtype point into the block and into *ret), 0 at the end. *ret_part:
- * the slot has a part of it, and *ret describes the whole.
+/* 1 with *ret filled (name and dtype point into the block and into *ret), 0 at the end.
+ * *ret_part: the slot has a part of it, and *ret describes the whole.
  */
 static int walk_next(struct walk *w, struct dlr_slot_region *ret, bool *ret_part,
                      struct dlr_err *err)
@@ -163,7 +165,9 @@ static void describe(struct dlr_ckpt *ck, const struct dlr_slot_region *found,
     ret->addr = NULL;
 }
 
-/* Maps the slot of a rank of the version that restore took or would take, which has *ret_world. */
+/* Maps the slot of a rank of the version that restore took or would take, which has
+ * *ret_world.
+ */
 static int open_rank(struct dlr_ckpt *ck, const char *call, int rank,
                      uint32_t *ret_world, struct dlr_slot **ret)
 {

@@ -14,8 +14,8 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 
-#define DEVICE_THREADS                                                                 \
-    4 /* one sums 12 to 20 GB/s, a link of 16 lanes of PCIe 5 brings 63 */
+/* one sums 12 to 20 GB/s, a link of 16 lanes of PCIe 5 brings 63 */
+#define DEVICE_THREADS 4
 
 /* Saving goes on without it. */
 static void prepare_pins(struct dlr_ckpt *ck)
@@ -26,8 +26,8 @@ static void prepare_pins(struct dlr_ckpt *ck)
         dlr_warn("copies from the device take a staging buffer: %s", err.text);
 }
 
-/* Region i is on the device of the handle, which is that of its first region there: copies from
- * another one would neither wait for its streams nor hold them.
+/* Region i is on the device of the handle, which is that of its first region there:
+ * copies from another one would neither wait for its streams nor hold them.
  */
 static int find_device(struct dlr_ckpt *ck, unsigned i,
                        const struct dlr_device_ops *ops)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of a handle's regions, as a snapshot needs it: where each is read from, the device
- * that holds some, the slot's plan. Closed by restore and begin, opened again when the program
- * names others.
+/* The list of a handle's regions, as a snapshot needs it: where each is read from, the
+ * device that holds some, the slot's plan. Closed by restore and begin, opened again
+ * when the program names others.
  */
 #ifndef DLR_CKPT_CLIENT_REGION_LAYOUT_H
 #define DLR_CKPT_CLIENT_REGION_LAYOUT_H
 
 #include "ckpt/client/client.h"
 
-/* The list is final until dlr_layout_open(): ck->plan and what goes with it are made. 0 when
- * it was closed before. Negative with ck->err.
+/* The list is final until dlr_layout_open(): ck->plan and what goes with it are made. 0
+ * when it was closed before. Negative with ck->err.
  */
 int dlr_layout_close(struct dlr_ckpt *ck);
 
-/* The list may be changed: waits until no snapshot uses it, as long as a fence may take, then
- * -EBUSY.
+/* The list may be changed: waits until no snapshot uses it, as long as a fence may
+ * take, then -EBUSY.
  */
 int dlr_layout_open(struct dlr_ckpt *ck);
 
@@ -25,13 +25,13 @@ unsigned dlr_layout_threads(const struct dlr_ckpt *ck);
 int dlr_layout_given_up(const struct dlr_ckpt *ck, uint64_t step, int rc,
                         struct dlr_err *err);
 
-/* The slot is being filled: the device that the regions are on may know its memory by the next
- * time. Does not block.
+/* The slot is being filled: the device that the regions are on may know its memory by
+ * the next time. Does not block.
  */
 void dlr_layout_pin(struct dlr_ckpt *ck, struct dlr_slot *slot);
 
-/* Unmaps the slot (NULL: nothing), of which no snapshot is under way, when the device no longer
- * knows its memory. NULL.
+/* Unmaps the slot (NULL: nothing), of which no snapshot is under way, when the device
+ * no longer knows its memory. NULL.
  */
 struct dlr_slot *dlr_layout_unmap(struct dlr_ckpt *ck, struct dlr_slot *slot);
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #define LEAST 3 /* steps without a save before there is something to compare with */
-#define TOGETHER                                                                       \
-    8 /* saves with no step between them are counted as one group at most */
+/* saves with no step between them are counted as one group at most */
+#define TOGETHER 8
 
 static unsigned smaller(uint64_t n, unsigned most)
 {

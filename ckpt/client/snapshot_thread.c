@@ -14,8 +14,8 @@
 #include "common/base/clock.h"
 #include "common/base/thread.h"
 
-#define LET_GO_MS                                                                      \
-    1000 /* the copy stops at its next block: this is far more than one takes */
+/* the copy stops at its next block: this is far more than one takes */
+#define LET_GO_MS 1000
 
 struct dlr_snapshot_thread {
     const struct dlr_snapshot_thread_ops *ops;
@@ -46,7 +46,9 @@ static void wake(struct dlr_snapshot_thread *snapshot_thread)
         return;
 }
 
-/* Until the device has come to what is copied nobody looks at the deadline: now it begins. */
+/* Until the device has come to what is copied nobody looks at the deadline: now it
+ * begins.
+ */
 static void begun(void *arg)
 {
     struct dlr_snapshot_thread *snapshot_thread = arg;
@@ -93,8 +95,8 @@ static void save(struct dlr_snapshot_thread *snapshot_thread)
     rc = snapshot_thread->ops->finish(snapshot_thread->arg, rc, &err);
 
     pthread_mutex_lock(&snapshot_thread->lock);
-    /* Who stopped it knows of it. What nobody has taken yet stays: behind a device's copies the next begin
-     * comes before a fence.
+    /* Who stopped it knows of it. What nobody has taken yet stays: behind a device's
+     * copies the next begin comes before a fence.
      */
     if (rc < 0 && !atomic_load(&snapshot_thread->stop))
         dlr_untaken_note(&snapshot_thread->failed, rc, &err);

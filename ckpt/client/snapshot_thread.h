@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The helper thread of a handle: copies snapshots beside the program and, under a job, is the
- * only one that uses the agent's socket from then on.
+/* The helper thread of a handle: copies snapshots beside the program and, under a job,
+ * is the only one that uses the agent's socket from then on.
  */
 #ifndef DLR_CKPT_CLIENT_SNAPSHOT_THREAD_H
 #define DLR_CKPT_CLIENT_SNAPSHOT_THREAD_H
@@ -15,8 +15,8 @@ struct dlr_snapshot_thread; /* opaque */
 
 /* Called in the helper thread. */
 struct dlr_snapshot_thread_ops {
-    /* The copy ended with rc and no source is read any more. Seals or kills the slot; returns
-     * rc or its own failure, with text.
+    /* The copy ended with rc and no source is read any more. Seals or kills the slot;
+     * returns rc or its own failure, with text.
      */
     int (*finish)(void *arg, int rc, struct dlr_err *err);
     /* The next snapshot may begin: tells who must know of the last one. */
@@ -39,8 +39,9 @@ void dlr_snapshot_thread_affinity(struct dlr_snapshot_thread *snapshot_thread,
 struct dlr_snapshot_thread *
 dlr_snapshot_thread_free(struct dlr_snapshot_thread *snapshot_thread);
 
-/* Starts a snapshot; asked, begun, fetched, arg, stop and deadline_ns of job are the saver's own.
- * host_read: some source that is host memory is read until the end. -EBUSY.
+/* Starts a snapshot; asked, begun, fetched, arg, stop and deadline_ns of job are the
+ * saver's own. host_read: some source that is host memory is read until the end.
+ * -EBUSY.
  */
 int dlr_snapshot_thread_begin(struct dlr_snapshot_thread *snapshot_thread,
                               const struct dlr_copy_job *job, bool host_read);
@@ -48,8 +49,8 @@ int dlr_snapshot_thread_begin(struct dlr_snapshot_thread *snapshot_thread,
 /* Calls ops->posted() soon. Does not block. */
 void dlr_snapshot_thread_post(struct dlr_snapshot_thread *snapshot_thread);
 
-/* True while sources are read, while the last snapshot is unfinished, while a failure was
- * not taken: a load each.
+/* True while sources are read, while the last snapshot is unfinished, while a failure
+ * was not taken: a load each.
  */
 bool dlr_snapshot_thread_reading(const struct dlr_snapshot_thread *snapshot_thread);
 bool dlr_snapshot_thread_busy(const struct dlr_snapshot_thread *snapshot_thread);
@@ -61,19 +62,22 @@ enum dlr_snapshot_thread_until {
     DLR_SNAPSHOT_ASKED, /* a device needs nothing more of the host to free them */
 };
 
-/* Waits for that, at most timeout_ms; then gives the snapshot up, makes sure that sources are
- * free, and returns -ETIMEDOUT.
+/* Waits for that, at most timeout_ms; then gives the snapshot up, makes sure that
+ * sources are free, and returns -ETIMEDOUT.
  */
 int dlr_snapshot_thread_wait(struct dlr_snapshot_thread *snapshot_thread,
                              int64_t timeout_ms, enum dlr_snapshot_thread_until until);
 
-/* The snapshot under way is given up after this long, without anybody waiting: from now, or from when
- * the device has come to where it begins. Until then it is the program's work that takes its time.
+/* The snapshot under way is given up after this long, without anybody waiting: from
+ * now, or from when the device has come to where it begins. Until then it is the
+ * program's work that takes its time.
  */
 void dlr_snapshot_thread_limit(struct dlr_snapshot_thread *snapshot_thread,
                                int64_t timeout_ms);
 
-/* Takes the first failure since the last call: its code with text, 0 when there is none. */
+/* Takes the first failure since the last call: its code with text, 0 when there is
+ * none.
+ */
 int dlr_snapshot_thread_result(struct dlr_snapshot_thread *snapshot_thread,
                                struct dlr_err *err);
 

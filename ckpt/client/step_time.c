@@ -3,7 +3,9 @@
 
 #include <stdatomic.h>
 
-/* What the device's streams were held for since the last look is what saving has cost, too. */
+/* What the device's streams were held for since the last look is what saving has cost,
+ * too.
+ */
 static void learn_held(struct dlr_ckpt *ck)
 {
     uint64_t ns = ck->dev ? ck->ops->held(ck->dev) : 0;
@@ -39,8 +41,8 @@ static void learn_cost(struct dlr_ckpt *ck, int64_t took)
     atomic_store(&page->step_ns, (uint64_t)dlr_save_cost_plain_ns(&ck->cost));
 }
 
-/* The step that ends now tells how long one takes when nothing is saved in it, or how long
- * beside a save, without the time that it was held up.
+/* The step that ends now tells how long one takes when nothing is saved in it, or how
+ * long beside a save, without the time that it was held up.
  */
 static void learn_step(struct dlr_ckpt *ck, uint64_t step, int64_t now)
 {
@@ -55,7 +57,8 @@ static void learn_step(struct dlr_ckpt *ck, uint64_t step, int64_t now)
         bool plain = !ck->saving_step && !busy;
 
         learn_cost(ck, now - (int64_t)began - ck->audit.ns);
-        /* A device was held up for longer than the host, which runs ahead of it, took. */
+        /* A device was held up for longer than the host, which runs ahead of it, took.
+         */
         took = took > held_up ? took - held_up : 0;
 
         atomic_fetch_add(plain ? &page->plain_ns : &page->saved_ns, took);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often to save and to persist, and what stands in the way of every step: pure functions of
- * what was measured.
+/* How often to save and to persist, and what stands in the way of every step: pure
+ * functions of what was measured.
  */
 #ifndef DLR_CKPT_COMMIT_CADENCE_H
 #define DLR_CKPT_COMMIT_CADENCE_H
@@ -36,8 +36,8 @@ struct dlr_cadence_way {
     double decided_ms;  /* from the first rank's seal to the commit; 0: not known */
 };
 
-/* Whether a save is committed before the next step wants one, at the budget's price: *ret_words
- * (DLR_CADENCE_WORDS) says why or why not.
+/* Whether a save is committed before the next step wants one, at the budget's price:
+ * *ret_words (DLR_CADENCE_WORDS) says why or why not.
  */
 bool dlr_cadence_every_step(const struct dlr_cadence *c,
                             const struct dlr_cadence_way *way, char *ret_words);
@@ -54,23 +54,26 @@ struct dlr_cadence_risk {
 struct dlr_cadence_persist {
     double every_s; /* from one write to the next */
     double mtbf_s;  /* mean time between losses that memory does not survive */
-    const char
-        *bound; /* what every_s comes from: "young-daly", "duty", "least", "most" */
+    /* what every_s comes from: "young-daly", "duty", "least", "most" */
+    const char *bound;
 };
 
-/* How often a version is worth writing to the disk. every_s is what loses least time for a write that
- * takes write_s and for failures mtbf_s apart: Young's sqrt(2 write_s mtbf_s) (J. W. Young, CACM 17(9), 1974)
- * in Daly's third-order form (J. T. Daly, FGCS 22(3), 2006), but so much that writing takes a tenth
- * of the time at most (duty), and a minute (least) to a day (most).
+/* How often a version is worth writing to the disk. every_s is what loses least time
+ * for a write that takes write_s and for failures mtbf_s apart: Young's sqrt(2 write_s
+ * mtbf_s) (J. W. Young, CACM 17(9), 1974) in Daly's third-order form (J. T. Daly, FGCS
+ * 22(3), 2006), but so much that writing takes a tenth of the time at most (duty), and
+ * a minute (least) to a day (most).
  *
- * mtbf_s counts only what memory does not survive: more than `covered` losses of one set between two
- * re-protections. A node is lost L = (1 + lost) / (6335 h + node_hours) times an hour: the published figure
- * of a long run stands for one loss in its time. A first loss, of any node, comes nodes * L times an
- * hour. It is one too many when `covered` more of its set follow before every rank has all its
- * copies again. The i-th of them does with the chance 1/20 + (set - i) * L * w: together with the
- * others, or by itself in the window w. So mtbf = 1 / (nodes * L * the product of these chances).
- * Assumed, not measured: one loss in 20 takes one more node of the set with it (a switch, a
- * rack's power, the job itself); w is a minute; otherwise nodes fail independently; sets share no node.
+ * mtbf_s counts only what memory does not survive: more than `covered` losses of one
+ * set between two re-protections. A node is lost L = (1 + lost) / (6335 h + node_hours)
+ * times an hour: the published figure of a long run stands for one loss in its time. A
+ * first loss, of any node, comes nodes * L times an hour. It is one too many when
+ * `covered` more of its set follow before every rank has all its copies again. The i-th
+ * of them does with the chance 1/20 + (set - i) * L * w: together with the others, or
+ * by itself in the window w. So mtbf = 1 / (nodes * L * the product of these chances).
+ * Assumed, not measured: one loss in 20 takes one more node of the set with it (a
+ * switch, a rack's power, the job itself); w is a minute; otherwise nodes fail
+ * independently; sets share no node.
  */
 void dlr_cadence_persist(const struct dlr_cadence_risk *r,
                          struct dlr_cadence_persist *ret);

@@ -90,7 +90,7 @@ static const struct open *oldest(const struct dlr_commit *c)
     return old;
 }
 
-/* --- orders ------------------------------------------------------------------------- */
+/* --- orders ----------------------------------------------------------------------- */
 
 /* The rank's page has one place for both. */
 static bool collides(const struct dlr_commit *c, uint64_t step)
@@ -101,8 +101,8 @@ static bool collides(const struct dlr_commit *c, uint64_t step)
     return false;
 }
 
-/* The next step to order, first or later: a stride from the newest version that is open or
- * committed. One that was aborted is made up for at once.
+/* The next step to order, first or later: a stride from the newest version that is open
+ * or committed. One that was aborted is made up for at once.
  */
 static uint64_t next_step(const struct dlr_commit *c, uint64_t first)
 {
@@ -161,7 +161,7 @@ static void post(struct dlr_commit *c, int64_t now_ms)
     }
 }
 
-/* --- decisions ------------------------------------------------------------------------ */
+/* --- decisions -------------------------------------------------------------------- */
 
 static void decide_abort(struct dlr_commit *c, struct open *o, const char *why)
 {
@@ -186,8 +186,8 @@ static void take_back(struct dlr_commit *c)
             decide_abort(c, o, DLR_COMMIT_WITHDRAWN);
 }
 
-/* What failed (a partner that refuses) will fail again at once: orders that can only be aborted
- * cost every rank a copy. The next progress after the pause tries again.
+/* What failed (a partner that refuses) will fail again at once: orders that can only be
+ * aborted cost every rank a copy. The next progress after the pause tries again.
  */
 static void back_off(struct dlr_commit *c, int64_t now_ms)
 {
@@ -214,8 +214,8 @@ static void settle(struct dlr_commit *c, struct open *o, int64_t now_ms)
     post(c, now_ms);
 }
 
-/* The decision's clock runs from the moment the step is known as reached: until then no slot
- * holds anything of it, and a program with long steps is not in default.
+/* The decision's clock runs from the moment the step is known as reached: until then no
+ * slot holds anything of it, and a program with long steps is not in default.
  */
 static void see_step(struct dlr_commit *c, uint64_t step, int64_t now_ms)
 {
@@ -227,7 +227,7 @@ static void see_step(struct dlr_commit *c, uint64_t step, int64_t now_ms)
             o->reached_ms = now_ms;
 }
 
-/* --- the engine ------------------------------------------------------------------------ */
+/* --- the engine ------------------------------------------------------------------- */
 
 static void set_defaults(struct dlr_commit_conf *conf)
 {

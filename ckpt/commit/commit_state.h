@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the commit state machine, for its own source and for the tests that copy it. */
+/* Inside of the commit state machine, for its own source and for the tests that copy
+ * it.
+ */
 #ifndef DLR_CKPT_COMMIT_COMMIT_STATE_H
 #define DLR_CKPT_COMMIT_COMMIT_STATE_H
 
@@ -10,8 +12,8 @@
 #include "ckpt/commit/commit.h"
 #include "ckpt/commit/schedule.h"
 
-/* Who has done it: set 0 of a rank's own node, set h of its holder h. The ready of a round are
- * the first tally; an open version's have sealed it, or have its copy.
+/* Who has done it: set 0 of a rank's own node, set h of its holder h. The ready of a
+ * round are the first tally; an open version's have sealed it, or have its copy.
  */
 enum { READY, FIRST_OPEN, TALLIES = FIRST_OPEN + DLR_COMMIT_OPEN_MAX };
 enum { SETS = 1 + DLR_COMMIT_COPIES_MAX };

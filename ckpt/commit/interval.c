@@ -5,9 +5,9 @@
 
 #include "common/base/str.h"
 
-/* Of jobs on nodes with 8 GPUs, over 11 months of a cluster that trains (Kokolis et al., Revisiting
- * Reliability in Large-Scale Machine Learning Research Clusters, arXiv 2410.21680): 6.5
- * failures in 1,000 node-days.
+/* Of jobs on nodes with 8 GPUs, over 11 months of a cluster that trains (Kokolis et
+ * al., Revisiting Reliability in Large-Scale Machine Learning Research Clusters, arXiv
+ * 2410.21680): 6.5 failures in 1,000 node-days.
  */
 #define PRIOR_NODE_H (1000 * 24 / 6.5)
 #define EVERY_MAX 1000000 /* steps */

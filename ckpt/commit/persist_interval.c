@@ -6,18 +6,20 @@
 
 /* A node of 8 GPUs failed once in 6,335 h in the longest run whose failures are
  * published: 419 unplanned interruptions of 2,048 such nodes in 54 days (Llama 3, arXiv
- * 2407.21783, section 3.3.4). Others are assumptions: the window in which another loss finds
- * a copy less, and the share of losses that take one more node of the set with them.
+ * 2407.21783, section 3.3.4). Others are assumptions: the window in which another loss
+ * finds a copy less, and the share of losses that take one more node of the set with
+ * them.
  */
 #define NODE_MTBF_H 6335.0
-#define EXPOSED_H                                                                      \
-    (60.0 / 3600) /* from a loss until every rank has all its copies again */
+/* from a loss until every rank has all its copies again */
+#define EXPOSED_H (60.0 / 3600)
 #define TOGETHER 0.05
 #define DUTY 0.1 /* of the time may be spent writing */
 #define PERSIST_MIN_S 60
 #define PERSIST_MAX_S 86400
 
-/* Daly's third-order estimate; with write << mtbf it is Young's sqrt(2 * write * mtbf). */
+/* Daly's third-order estimate; with write << mtbf it is Young's sqrt(2 * write * mtbf).
+ */
 static double daly_s(double write_s, double mtbf_s)
 {
     double x = write_s / (2 * mtbf_s);

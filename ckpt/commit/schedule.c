@@ -53,8 +53,9 @@ void dlr_schedule_see(struct dlr_schedule *s, uint64_t step, int64_t now_ms)
     s->window_ms = now_ms;
 }
 
-/* Steps that have gone by since the newest known one, when an order of now arrives. What is
- * known may be a beat old; a rank that said the same step again is less than one further.
+/* Steps that have gone by since the newest known one, when an order of now arrives.
+ * What is known may be a beat old; a rank that said the same step again is less than
+ * one further.
  */
 static uint64_t gone_by(const struct dlr_schedule *s, int64_t now_ms)
 {
@@ -92,7 +93,9 @@ static unsigned least_stride(const struct dlr_schedule *s)
     return steps >= STRIDE_MAX ? STRIDE_MAX : 1 + (unsigned)steps;
 }
 
-/* Several that were ordered together are late together: that is one reason, not several. */
+/* Several that were ordered together are late together: that is one reason, not
+ * several.
+ */
 void dlr_schedule_late(struct dlr_schedule *s, uint64_t step, uint64_t newest)
 {
     if (step <= s->margin_from)
@@ -103,8 +106,8 @@ void dlr_schedule_late(struct dlr_schedule *s, uint64_t step, uint64_t newest)
         s->margin = s->margin_max;
 }
 
-/* Growing it to no avail is cheap, and shrinking it too far costs a version: when it must grow
- * again soon after it shrank, it is left longer as it is.
+/* Growing it to no avail is cheap, and shrinking it too far costs a version: when it
+ * must grow again soon after it shrank, it is left longer as it is.
  */
 bool dlr_schedule_busy(struct dlr_schedule *s)
 {
@@ -129,7 +132,9 @@ void dlr_schedule_committed(struct dlr_schedule *s, int64_t took_ms)
 {
     unsigned n = s->took < MEAN_OF ? ++s->took : MEAN_OF, least;
 
-    /* The very first also made connections and touched memory: each of these counts alone. */
+    /* The very first also made connections and touched memory: each of these counts
+     * alone.
+     */
     if (n <= s->alone) {
         s->took_ms = (double)took_ms;
         s->every_now = least_stride(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which steps are worth ordering: how far ahead, so that every rank hears of a step in time,
- * and how far apart, so that one save is over when the next begins. Both are learned. Pure: time
- * comes in.
+/* Which steps are worth ordering: how far ahead, so that every rank hears of a step in
+ * time, and how far apart, so that one save is over when the next begins. Both are
+ * learned. Pure: time comes in.
  */
 #ifndef DLR_CKPT_COMMIT_SCHEDULE_H
 #define DLR_CKPT_COMMIT_SCHEDULE_H
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 struct dlr_schedule {
-    /* The newest step known, when it was first seen and when the ranks last spoke; a window
-     * over which their rate is measured.
+    /* The newest step known, when it was first seen and when the ranks last spoke; a
+     * window over which their rate is measured.
      */
     bool known;
     uint64_t step;
@@ -31,9 +31,9 @@ struct dlr_schedule {
     unsigned alone; /* so many first ones with no other beside them */
 };
 
-/* margin: first distance of an order from the newest step, at most margin_max. alone: so many
- * versions must be committed before one is ordered beside another: what they take is the first
- * stride. At most 7.
+/* margin: first distance of an order from the newest step, at most margin_max. alone:
+ * so many versions must be committed before one is ordered beside another: what they
+ * take is the first stride. At most 7.
  */
 void dlr_schedule_init(struct dlr_schedule *s, int64_t beat_ms, unsigned margin,
                        unsigned margin_max, unsigned alone);
@@ -43,13 +43,15 @@ void dlr_schedule_round(struct dlr_schedule *s);
 
 void dlr_schedule_see(struct dlr_schedule *s, uint64_t step, int64_t now_ms);
 
-/* The steps worth ordering now: the first that every rank can hear of in time, and the last
- * that cannot wait for the ranks' next word. Only while s->known.
+/* The steps worth ordering now: the first that every rank can hear of in time, and the
+ * last that cannot wait for the ranks' next word. Only while s->known.
  */
 void dlr_schedule_window(const struct dlr_schedule *s, int64_t now_ms,
                          uint64_t *ret_first, uint64_t *ret_last);
 
-/* Steps from one order to the next: what was asked for, or what saves take if that is more. */
+/* Steps from one order to the next: what was asked for, or what saves take if that is
+ * more.
+ */
 unsigned dlr_schedule_every(const struct dlr_schedule *s);
 
 /* No version must be ordered while another is open. */

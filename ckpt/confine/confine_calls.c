@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls that the data process never makes and that an attacker in it would. A list of what is
- * allowed would have to follow every release of UCX, of verbs providers and of the C library.
+/* System calls that the data process never makes and that an attacker in it would. A
+ * list of what is allowed would have to follow every release of UCX, of verbs providers
+ * and of the C library.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -113,7 +114,9 @@ static const struct {
                  {SYS_process_vm_readv, 0},
                  {SYS_prlimit64, 1}};
 
-/* No rarely used family of the kernel: IB and RDS are a fabric's. The last one leads to local daemons. */
+/* No rarely used family of the kernel: IB and RDS are a fabric's. The last one leads to
+ * local daemons.
+ */
 static const int families[] = {AF_INET, AF_INET6, AF_NETLINK, AF_IB, AF_RDS, AF_UNIX};
 
 struct program {
@@ -176,7 +179,9 @@ static void sockets(struct program *p, bool local)
     answer(p, EAFNOSUPPORT);
 }
 
-/* Threads, not processes. The C library asks clone(2) when there is no clone3(2), whose flags lie in memory. */
+/* Threads, not processes. The C library asks clone(2) when there is no clone3(2), whose
+ * flags lie in memory.
+ */
 static void threads(struct program *p)
 {
     unless(p, LATER + 11 /* clone3 */, 1);
@@ -199,7 +204,9 @@ static void dumpable(struct program *p)
     answer(p, 0);
 }
 
-/* A file's owner is signalled when there is something to read: who that is says the second argument. */
+/* A file's owner is signalled when there is something to read: who that is says the
+ * second argument.
+ */
 static void file_owners(struct program *p)
 {
     static const struct {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Landlock: the files that this process may still open by name. Descriptors that are open stay. */
+/* Landlock: the files that this process may still open by name. Descriptors that are
+ * open stay.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +68,9 @@ struct rules {
 
 static uint64_t handled(void)
 {
-    /* By version of the kernel's interface: what it does not know it must not be asked for. */
+    /* By version of the kernel's interface: what it does not know it must not be asked
+     * for.
+     */
     static const uint64_t known[] = {0, F_REFER - 1, F_TRUNCATE - 1, F_IOCTL - 1,
                                      F_IOCTL - 1};
     long abi = syscall(CREATE_RULESET, NULL, 0, 1);
@@ -89,7 +93,8 @@ static int allow(const struct rules *r, const char *path, uint64_t what)
     return syscall(ADD_RULE, r->fd, PATH_BENEATH, &rule, 0) < 0 ? -errno : 0;
 }
 
-/* All devices, but not the memory, the terminals and the queues that lie beside them. */
+/* All devices, but not the memory, the terminals and the queues that lie beside them.
+ */
 static void allow_devices(const struct rules *r)
 {
     DLR_AUTO_CLOSEDIR DIR *dir = opendir("/dev");
@@ -153,7 +158,7 @@ static int wait_for(sem_t *sem, const struct timespec *until)
     return rc < 0 ? -errno : 0;
 }
 
-/* --- every thread that is there: the kernel restricts one at a time --------------------------------- */
+/* --- every thread that is there: the kernel restricts one at a time --------------- */
 
 static struct {
     int ruleset;

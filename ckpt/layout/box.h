@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes of a global array, in items: what two of them share, and where it lies in each. */
+/* Boxes of a global array, in items: what two of them share, and where it lies in each.
+ */
 #ifndef DLR_CKPT_LAYOUT_BOX_H
 #define DLR_CKPT_LAYOUT_BOX_H
 
@@ -26,8 +27,9 @@ bool dlr_box_cut(const struct dlr_box *a, const struct dlr_box *b, struct dlr_bo
 unsigned dlr_box_minus(const struct dlr_box *a, const struct dlr_box *part,
                        struct dlr_box *ret);
 
-/* Calls fn for each run of items of part that is contiguous in both boxes, C order; part lies in
- * both. from and to are its first item's places in them. Ends with the first failure of fn.
+/* Calls fn for each run of items of part that is contiguous in both boxes, C order;
+ * part lies in both. from and to are its first item's places in them. Ends with the
+ * first failure of fn.
  */
 typedef int (*dlr_box_run_fn)(void *arg, uint64_t from, uint64_t to, uint64_t items);
 int dlr_box_runs(const struct dlr_box *part, const struct dlr_box *from_box,

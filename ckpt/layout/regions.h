@@ -27,8 +27,10 @@ struct dlr_region_tie {
     unsigned region;
 };
 
-/* Begin with zeros. The same box at the same address is kept once, under the name it was first
- * added with; the other is one more name for it (tied weights). -EINVAL, -EEXIST, -ENOTSUP, -ENOMEM with text; nothing is added then. */
+/* Begin with zeros. The same box at the same address is kept once, under the name it
+ * was first added with; the other is one more name for it (tied weights). -EINVAL,
+ * -EEXIST, -ENOTSUP, -ENOMEM with text; nothing is added then.
+ */
 int dlr_regions_add(struct dlr_regions *rs, const struct dlr_ckpt_region *region,
                     struct dlr_err *err);
 

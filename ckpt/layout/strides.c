@@ -37,8 +37,9 @@ static int by_step(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* No two items share a byte when each step is beyond all that lies within the smaller ones. A view
- * whose items interleave in another way without meeting is refused, too: nobody makes one.
+/* No two items share a byte when each step is beyond all that lies within the smaller
+ * ones. A view whose items interleave in another way without meeting is refused, too:
+ * nobody makes one.
  */
 static int check(const struct dlr_ckpt_region *r, const struct dim *dims, unsigned n,
                  struct dlr_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that a version and a program do not share: kept for the program to ask, an error unless
- * it allowed them.
+/* Names that a version and a program do not share: kept for the program to ask, an
+ * error unless it allowed them.
  */
 #ifndef DLR_CKPT_LAYOUT_UNMATCHED_H
 #define DLR_CKPT_LAYOUT_UNMATCHED_H
@@ -23,9 +23,10 @@ struct dlr_unmatched {
     unsigned allowed;         /* of enum dlr_ckpt_unmatched */
     struct dlr_names left;    /* in the version, not named here */
     struct dlr_names missing; /* named here, not in the version */
-    bool
-        differs; /* restore failed because the program asks for something else than there is:
-                     no other copy of the version would do */
+    /* restore failed because the program asks for something else than there is: no
+     * other copy of the version would do
+     */
+    bool differs;
     uint32_t corrupt_of; /* 1 + the rank whose copy is why restore failed; 0: none is */
 };
 

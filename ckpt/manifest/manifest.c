@@ -266,14 +266,15 @@ int dlr_persist_load(const char *dir, struct dlr_plan_file **ret_files, unsigned
     return 0;
 }
 
-/* --- what is no longer wanted ------------------------------------------------------------ */
+/* --- what is no longer wanted ----------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* What wrote "<kind><i>-<vround>-<step>-<tag>.safetensors"; false for any other name. */
+/* What wrote "<kind><i>-<vround>-<step>-<tag>.safetensors"; false for any other name.
+ */
 static bool file_write(const char *name, struct dlr_persist_write *ret)
 {
     struct dlr_persist_write w;
@@ -290,7 +291,8 @@ static bool file_write(const char *name, struct dlr_persist_write *ret)
     return true;
 }
 
-/* The same of what a crash left of such a file: ".NAME.<16 digits>" (dlr_file_replace). */
+/* The same of what a crash left of such a file: ".NAME.<16 digits>" (dlr_file_replace).
+ */
 static bool half_write(const char *name, struct dlr_persist_write *ret)
 {
     size_t len = strlen(name), tail = strlen(".0123456789abcdef");
@@ -329,7 +331,9 @@ static int to_version(const void *key, const void *row)
     return dlr_version_cmp(f->copy.version, *v);
 }
 
-/* A manifest of that version is there and could not be read: it may name any file of the version. */
+/* A manifest of that version is there and could not be read: it may name any file of
+ * the version.
+ */
 static bool is_unread(const struct prune *p, struct dlr_version v)
 {
     char name[DLR_PERSIST_NAME];
@@ -378,8 +382,8 @@ static void prune_manifests(struct prune *p, unsigned keep)
     }
 }
 
-/* Removes files that are in no manifest. Best effort: what cannot be removed only takes room. Newer
- * ones may be on their way to a manifest of their own.
+/* Removes files that are in no manifest. Best effort: what cannot be removed only takes
+ * room. Newer ones may be on their way to a manifest of their own.
  */
 static void prune_files(struct prune *p)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One rank's copy of a version, and the file that holds it: what manifests list and plans choose from. */
+/* One rank's copy of a version, and the file that holds it: what manifests list and
+ * plans choose from.
+ */
 #ifndef DLR_CKPT_MANIFEST_PLAN_FILE_H
 #define DLR_CKPT_MANIFEST_PLAN_FILE_H
 

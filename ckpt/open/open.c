@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which back end a handle has: under a job the one that its agent serves, else files. */
+/* Which back end a handle has: under a job the one that its agent serves, else files.
+ */
 #include <stdlib.h>
 
 #include "ckpt/client/client.h"

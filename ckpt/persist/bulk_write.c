@@ -45,8 +45,8 @@ static void set_direct(struct writer *w, bool on)
     atomic_store(&w->direct, on);
 }
 
-/* Waits until the bytes before at would have been written at the rate that is allowed: time
- * itself is what is waited for, in short parts, since hurry may come meanwhile.
+/* Waits until the bytes before at would have been written at the rate that is allowed:
+ * time itself is what is waited for, in short parts, since hurry may come meanwhile.
  */
 static void pace(const struct writer *w, uint64_t at)
 {
@@ -68,7 +68,9 @@ static void pace(const struct writer *w, uint64_t at)
     }
 }
 
-/* How much of n bytes counts as written; 0: not past the page cache, it is to be tried again. */
+/* How much of n bytes counts as written; 0: not past the page cache, it is to be tried
+ * again.
+ */
 static uint64_t counted(struct writer *w, bool direct, ssize_t n)
 {
     uint64_t whole =
@@ -81,7 +83,8 @@ static uint64_t counted(struct writer *w, bool direct, ssize_t n)
     return whole;
 }
 
-/* Past the page cache whole blocks are written: what is too much is cut off at the end. */
+/* Past the page cache whole blocks are written: what is too much is cut off at the end.
+ */
 static int write_piece(struct writer *w, const char *from, uint64_t at, uint64_t end)
 {
     while (at < end) {
@@ -116,7 +119,9 @@ static void fail(struct writer *w, int rc, const struct dlr_err *why)
         dlr_fail(&w->err, rc, "cannot write '%s': %s", w->name, strerror(-rc));
 }
 
-/* One piece: bytes [from, to) of a part, in the file and among all bytes that are written. */
+/* One piece: bytes [from, to) of a part, in the file and among all bytes that are
+ * written.
+ */
 struct piece {
     const struct dlr_bulk_write_part *part;
     uint64_t from, to, at, before;
@@ -151,8 +156,8 @@ static bool find_piece(const struct writer *w, uint64_t k, struct piece *ret)
     return false;
 }
 
-/* The last block of a part, or what there is of it: what is written past the page cache is filled up
- * with zeros, not with what lies behind the part in memory.
+/* The last block of a part, or what there is of it: what is written past the page cache
+ * is filled up with zeros, not with what lies behind the part in memory.
  */
 static int write_rest(struct writer *w, const char *from, uint64_t at, uint64_t end)
 {

@@ -296,7 +296,9 @@ static void put_metadata(FILE *out, const struct dlr_safetensors_part *parts,
     fputc('}', out);
 }
 
-/* A slot's data begin where a write past the page cache may; what lies before them has a name. */
+/* A slot's data begin where a write past the page cache may; what lies before them has
+ * a name.
+ */
 static void put_tensors(FILE *out, struct dlr_safetensors_part *parts, unsigned n,
                         struct tensor *const *lists)
 {

@@ -27,7 +27,9 @@ struct part {
     atomic_bool bad;
 };
 
-/* Refused before it fills the disk; what is reserved for root does not count, what is written over does. */
+/* Refused before it fills the disk; what is reserved for root does not count, what is
+ * written over does.
+ */
 static int check_room(int dirfd, const char *path, uint64_t bytes, const char *over,
                       struct dlr_err *err)
 {
@@ -54,8 +56,8 @@ static int check_room(int dirfd, const char *path, uint64_t bytes, const char *o
     return 0;
 }
 
-/* The blocks in [from, to) of the data against their sums. What was read for it is written one
- * piece after the other: what is before from has been.
+/* The blocks in [from, to) of the data against their sums. What was read for it is
+ * written one piece after the other: what is before from has been.
  */
 static int check_blocks(const void *arg, uint64_t from, uint64_t to,
                         struct dlr_err *err)
@@ -182,7 +184,7 @@ int dlr_slot_file_write(struct dlr_slot_file_part *parts, unsigned n, int dirfd,
     return rc;
 }
 
-/* --- back ---------------------------------------------------------------------------------- */
+/* --- back ------------------------------------------------------------------------- */
 
 static int read_first(int fd, void *buf, uint64_t bytes, struct dlr_err *err)
 {
@@ -251,7 +253,7 @@ static int join(int fd, const struct dlr_safetensors_part *parts, unsigned n,
     return dlr_fail(err, -EBADMSG, "rank %" PRId32 " is not in it", rank);
 }
 
-/* --- heads ----------------------------------------------------------------------------------- */
+/* --- heads ------------------------------------------------------------------------ */
 
 struct dlr_slot_file_head {
     struct stat st; /* of the file then */

@@ -29,8 +29,8 @@ int dlr_parity_row(unsigned n, unsigned m, unsigned shard, unsigned char *ret_co
     return 0;
 }
 
-/* With H the rows of what is there, data = H^-1 * have, and the lost one is its own row times
- * that. Any n rows of the matrix can be inverted.
+/* With H the rows of what is there, data = H^-1 * have, and the lost one is its own row
+ * times that. Any n rows of the matrix can be inverted.
  */
 int dlr_parity_rebuild(unsigned n, unsigned m, unsigned lost, const unsigned *have,
                        unsigned char *ret_coef)

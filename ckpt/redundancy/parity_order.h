@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is to be summed up, as D_SUM says it, and the list of it: who wants a parity term is asked here. */
+/* What is to be summed up, as D_SUM says it, and the list of it: who wants a parity
+ * term is asked here.
+ */
 #ifndef DLR_CKPT_REDUNDANCY_PARITY_ORDER_H
 #define DLR_CKPT_REDUNDANCY_PARITY_ORDER_H
 
@@ -36,8 +38,9 @@ bool dlr_parity_order_is_shard(const struct dlr_parity_order *o, int32_t rank);
 /* Where rank is in term[], -1: nowhere. */
 int dlr_parity_order_term(const struct dlr_parity_order *o, int32_t rank);
 
-/* The order of a list that what rank sends at v goes into, NULL: none. same_world: v was made by as many ranks as
- * there are in this round; nothing else is a term of an order for every version.
+/* The order of a list that what rank sends at v goes into, NULL: none. same_world: v
+ * was made by as many ranks as there are in this round; nothing else is a term of an
+ * order for every version.
  */
 struct dlr_parity_order *dlr_parity_order_for(struct dlr_parity_order *list,
                                               int32_t rank, struct dlr_version v,

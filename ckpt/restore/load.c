@@ -185,8 +185,8 @@ struct loading {
     unsigned first; /* target that is not behind us */
 };
 
-/* As dlr_load_put(), and crc goes on over the bytes: those for host memory in one piece are read
- * once.
+/* As dlr_load_put(), and crc goes on over the bytes: those for host memory in one piece
+ * are read once.
  */
 static int put(const struct loading *l, unsigned i, uint64_t at, const char *src,
                size_t bytes, uint32_t *crc)

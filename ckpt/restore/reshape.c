@@ -44,9 +44,11 @@ struct reshape {
     uint32_t passed;        /* of a file: blocks before it were let go */
 };
 
-/* --- bytes ----------------------------------------------------------------------------- */
+/* --- bytes ------------------------------------------------------------------------ */
 
-/* Of a file: what is before block i takes no memory any more. Who goes back reads and checks anew. */
+/* Of a file: what is before block i takes no memory any more. Who goes back reads and
+ * checks anew.
+ */
 static void let_go(struct reshape *x, uint32_t i)
 {
     if (!dlr_slot_is_read(x->slot) || i == x->passed)
@@ -108,7 +110,9 @@ static bool is_same(const struct dlr_regions *rs, unsigned i, uint64_t at,
     return true;
 }
 
-/* Bytes from 'from' of the source region on, all of one block, so that its sum warms the cache. */
+/* Bytes from 'from' of the source region on, all of one block, so that its sum warms
+ * the cache.
+ */
 static int move_some(const struct move *m, uint64_t from, uint64_t to, uint64_t bytes)
 {
     int rc = vouch(m->x, m->src_off + from, bytes);
@@ -150,7 +154,7 @@ static struct move mover(struct reshape *x, const struct dlr_slot_region *there,
                          .item = there->region.item_size};
 }
 
-/* --- regions ----------------------------------------------------------------------------- */
+/* --- regions ---------------------------------------------------------------------- */
 
 static int take_whole(struct reshape *x, const struct dlr_slot_region *there,
                       unsigned i)
@@ -185,7 +189,9 @@ static int take_part(struct move *m, const struct dlr_box *there,
     return rc;
 }
 
-/* Two ranks that name the same items must have the same in them, or one of them is lost. */
+/* Two ranks that name the same items must have the same in them, or one of them is
+ * lost.
+ */
 static int compare(struct move *m, const struct dlr_box *there,
                    const struct dlr_box *here, unsigned i)
 {
@@ -276,7 +282,7 @@ static int take(struct reshape *x, const struct dlr_slot_region *there, unsigned
     }
 }
 
-/* --- slots ------------------------------------------------------------------------------- */
+/* --- slots ------------------------------------------------------------------------ */
 
 static bool is_among(const struct dlr_names *names, const char *name)
 {
@@ -286,8 +292,8 @@ static bool is_among(const struct dlr_names *names, const char *name)
     return false;
 }
 
-/* Left over is only what each rank has: the ranks of a program may have names of their own, which
- * another of its ranks now asks for.
+/* Left over is only what each rank has: the ranks of a program may have names of their
+ * own, which another of its ranks now asks for.
  */
 static int note_strange(struct reshape *x, struct dlr_names *strange)
 {

@@ -236,8 +236,8 @@ int dlr_slot_check_meta(const void *meta, size_t bytes, uint64_t slot_bytes,
     return 0;
 }
 
-/* The head as it is at this moment; another process may write it at any time, so every use
- * works on such a copy.
+/* The head as it is at this moment; another process may write it at any time, so every
+ * use works on such a copy.
  */
 static int load_head(const struct dlr_slot *slot, struct dlr_meta_head *ret,
                      struct dlr_err *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a slot file (man/dlr_ckpt.5.scd draws them), for the files that read and write
- * them. Little endian.
+/* The bytes of a slot file (man/dlr_ckpt.5.scd draws them), for the files that read and
+ * write them. Little endian.
  */
 #ifndef DLR_CKPT_SLOT_META_H
 #define DLR_CKPT_SLOT_META_H
@@ -35,9 +35,9 @@ struct dlr_slot_page {
 };
 static_assert(sizeof(struct dlr_slot_page) == DLR_SLOT_PAGE, "on-disk layout");
 
-/* The meta block: head, nregions entries, ndims shapes (u64: global, offset, local of each
- * region in turn), names (each with its NUL; padded with NULs to a multiple of 8), nblocks
- * CRC32C (u32), CRC32C of all that.
+/* The meta block: head, nregions entries, ndims shapes (u64: global, offset, local of
+ * each region in turn), names (each with its NUL; padded with NULs to a multiple of 8),
+ * nblocks CRC32C (u32), CRC32C of all that.
  */
 struct dlr_meta_head {
     uint32_t magic;
@@ -81,8 +81,9 @@ static inline uint64_t dlr_align_up(uint64_t n, uint64_t to)
     return (n + to - 1) / to * to;
 }
 
-/* What a region's place in the data is a multiple of: the largest power of two that divides its
- * items; a BLOB lies anywhere. Larger ones come first, so none leaves a hole before it.
+/* What a region's place in the data is a multiple of: the largest power of two that
+ * divides its items; a BLOB lies anywhere. Larger ones come first, so none leaves a
+ * hole before it.
  */
 uint32_t dlr_region_align(const struct dlr_ckpt_region *region);
 
@@ -95,9 +96,9 @@ struct dlr_slot_region {
     uint64_t off, bytes, used;
 };
 
-/* Walks the regions of a block that dlr_slot_check_meta() accepted. It keeps the head it began
- * with: the block may lie in memory that another process writes. -EBADMSG when bytes is not
- * the size the head says.
+/* Walks the regions of a block that dlr_slot_check_meta() accepted. It keeps the head
+ * it began with: the block may lie in memory that another process writes. -EBADMSG when
+ * bytes is not the size the head says.
  */
 struct dlr_meta_walk {
     const void *meta;
@@ -110,13 +111,15 @@ int dlr_meta_walk_init(struct dlr_meta_walk *walk, const void *meta, size_t byte
 /* 1 for a region, 0 at the end, -EBADMSG for one that cannot be. */
 int dlr_meta_next(struct dlr_meta_walk *walk, struct dlr_slot_region *ret);
 
-/* Bytes of a region's box: -EINVAL when a field is out of range, -ERANGE when it is beyond
- * DLR_SLOT_DATA_MAX; text names what. Does not look at addr and stride.
+/* Bytes of a region's box: -EINVAL when a field is out of range, -ERANGE when it is
+ * beyond DLR_SLOT_DATA_MAX; text names what. Does not look at addr and stride.
  */
 int dlr_region_bytes(const struct dlr_ckpt_region *region, uint64_t *ret_bytes,
                      struct dlr_err *err);
 
-/* A slot in this process's own memory, state FREE: what is written to files when alone. A forked child has none of it. */
+/* A slot in this process's own memory, state FREE: what is written to files when alone.
+ * A forked child has none of it.
+ */
 int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err);
 
 /* A slot for a block with this head, whose blocks dlr_slot_fetch() reads from off of
@@ -126,24 +129,27 @@ int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err
 int dlr_slot_over_file(const struct dlr_meta_head *head, int fd, uint64_t off,
                        struct dlr_slot **ret, struct dlr_err *err);
 
-/* Faults every page of the mapping in, with at most so many threads (>= 1): memory bandwidth
- * and page clearing the first time, page tables in each further process.
+/* Faults every page of the mapping in, with at most so many threads (>= 1): memory
+ * bandwidth and page clearing the first time, page tables in each further process.
  */
 int dlr_slot_touch(struct dlr_slot *slot, unsigned threads);
 
-/* Makes a block that was checked another run's: its key, the program's name (NULL: as it is) and the sums over it. */
+/* Makes a block that was checked another run's: its key, the program's name (NULL: as
+ * it is) and the sums over it.
+ */
 void dlr_slot_rekey(void *meta, size_t bytes, uint64_t key, const char *program);
 
 void *dlr_slot_base(const struct dlr_slot *slot);
 
-/* Whether this process may write to the pages that [off, off + bytes) touches; the state page may be all the same.
- * -errno: as before.
+/* Whether this process may write to the pages that [off, off + bytes) touches; the
+ * state page may be all the same. -errno: as before.
  */
 int dlr_slot_allow(struct dlr_slot *slot, uint64_t off, uint64_t bytes, bool write);
 
-/* Memory of the slot that this process cannot read (a page that the kernel has poisoned, where a look ends the
- * process) becomes pages of zeros, which can be written again: [off, off + bytes) in whole pages, fd is its
- * file. A state page among them is one of a FREE slot.
+/* Memory of the slot that this process cannot read (a page that the kernel has
+ * poisoned, where a look ends the process) becomes pages of zeros, which can be written
+ * again: [off, off + bytes) in whole pages, fd is its file. A state page among them is
+ * one of a FREE slot.
  */
 int dlr_slot_renew(struct dlr_slot *slot, int fd, uint64_t off, uint64_t bytes);
 

@@ -75,8 +75,9 @@ enum dlr_slot_state dlr_slot_state(const struct dlr_slot *slot)
 
 void dlr_slot_set_state(struct dlr_slot *slot, enum dlr_slot_state state)
 {
-    /* Before: what was written is visible to who sees the state. After: nobody sees what is
-     * written next with the old state. */
+    /* Before: what was written is visible to who sees the state. After: nobody sees
+     * what is written next with the old state.
+     */
     atomic_thread_fence(memory_order_seq_cst);
     atomic_store_explicit(&slot->page->state, (uint32_t)state, memory_order_seq_cst);
     atomic_thread_fence(memory_order_seq_cst);
@@ -117,7 +118,9 @@ struct dlr_slot *dlr_slot_unmap(struct dlr_slot *slot)
     return NULL;
 }
 
-/* Memory of this process's own; of what is read piece by piece most is never there at once. */
+/* Memory of this process's own; of what is read piece by piece most is never there at
+ * once.
+ */
 #define OWN (MAP_PRIVATE | MAP_ANONYMOUS)
 #define OWN_IN_PIECES (OWN | MAP_NORESERVE)
 
@@ -157,8 +160,8 @@ int dlr_slot_anonymous(uint64_t size, struct dlr_slot **ret, struct dlr_err *err
 
     if (rc < 0)
         return rc;
-    /* Else a child would keep what it was, and each page be copied when it is written next. Where that is refused
-     * it costs memory only.
+    /* Else a child would keep what it was, and each page be copied when it is written
+     * next. Where that is refused it costs memory only.
      */
     madvise((*ret)->page, size, MADV_DONTFORK);
     format(*ret);
@@ -373,9 +376,10 @@ static int open_own(int dirfd, const char *name, int *ret_fd, uint64_t *ret_old,
     return 0;
 }
 
-/* Makes every page of the mapping exist: a write to one that does not is a SIGBUS when there is
- * no room for it. posix_fallocate() comes first, since it tells before it has filled the node
- * that the file system is too small; it does not clear the pages, the threads do.
+/* Makes every page of the mapping exist: a write to one that does not is a SIGBUS when
+ * there is no room for it. posix_fallocate() comes first, since it tells before it has
+ * filled the node that the file system is too small; it does not clear the pages, the
+ * threads do.
  */
 static int reserve(struct dlr_slot *slot, int fd, struct dlr_err *err)
 {
@@ -391,7 +395,9 @@ static int reserve(struct dlr_slot *slot, int fd, struct dlr_err *err)
                   : 0;
 }
 
-/* A tmpfs gives huge pages to what lies within a file's end, which posix_fallocate() moves last. */
+/* A tmpfs gives huge pages to what lies within a file's end, which posix_fallocate()
+ * moves last.
+ */
 static int set_end(int fd, uint64_t size)
 {
     struct stat st;
@@ -401,7 +407,9 @@ static int set_end(int fd, uint64_t size)
     return (uint64_t)st.st_size < size && ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
 }
 
-/* Makes the file a slot of at least size bytes; a slot that is there keeps its contents. */
+/* Makes the file a slot of at least size bytes; a slot that is there keeps its
+ * contents.
+ */
 static int fill_slot(int fd, uint64_t size, struct dlr_slot **ret, struct dlr_err *err)
 {
     uint64_t old = 0;

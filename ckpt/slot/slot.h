@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slot: one snapshot of one rank at one version, the same bytes in node memory and on the
- * wire; its file on a disk is ckpt/persist/slot_file.h's.
+/* The slot: one snapshot of one rank at one version, the same bytes in node memory and
+ * on the wire; its file on a disk is ckpt/persist/slot_file.h's.
  *
  *   0     state page (4 KiB): magic, size, slot's state. Never sent, not check-summed
- *   4096  meta block: head, region table, CRC32C of each data block; ends with its own CRC
+ *   4096  meta block: head, region table, CRC32C of each data block; ends with its own
+ *   CRC
  *   data_off (multiple of 4 KiB)  the regions' bytes without holes, larger items first
  *
- * Little endian. Written by one process at a time; the state word is atomic and is the only
- * thing several look at.
+ * Little endian. Written by one process at a time; the state word is atomic and is the
+ * only thing several look at.
  */
 #ifndef DLR_CKPT_SLOT_SLOT_H
 #define DLR_CKPT_SLOT_SLOT_H
@@ -23,8 +24,8 @@
 
 #define DLR_SLOT_BLOCK (1u << 20) /* bytes under one CRC32C */
 
-/* Ranks of slots are below world; from world on to this many times world they number parity
- * shards, of which a set has at most four.
+/* Ranks of slots are below world; from world on to this many times world they number
+ * parity shards, of which a set has at most four.
  */
 #define DLR_SLOT_OWNERS 5u
 
@@ -42,22 +43,24 @@ struct dlr_slot; /* opaque: a mapped slot file */
 /* Bytes a slot file needs for these regions (whole pages). */
 uint64_t dlr_slot_size(const struct dlr_ckpt_region *regions, unsigned n);
 
-/* Creates dirfd/name of size bytes, every page there and mapped, by several threads (blocking:
- * 1 to 2 GB/s in small pages, ten times that in huge ones), state FREE; an existing file of that size or larger is adopted as it is. mode 0600.
- * -ENOSPC, -ENOMEM leave nothing behind.
+/* Creates dirfd/name of size bytes, every page there and mapped, by several threads
+ * (blocking: 1 to 2 GB/s in small pages, ten times that in huge ones), state FREE; an
+ * existing file of that size or larger is adopted as it is. mode 0600. -ENOSPC, -ENOMEM
+ * leave nothing behind.
  */
 int dlr_slot_create(int dirfd, const char *name, uint64_t size, struct dlr_slot **ret,
                     struct dlr_err *err);
 
-/* Maps a slot file by descriptor (which stays the caller's). Checks magic and size against the
- * file's; a shorter file is -EBADMSG, never a SIGBUS.
+/* Maps a slot file by descriptor (which stays the caller's). Checks magic and size
+ * against the file's; a shorter file is -EBADMSG, never a SIGBUS.
  */
 int dlr_slot_map(int fd, bool writable, struct dlr_slot **ret, struct dlr_err *err);
 
-/* Makes a slot to read of a meta block, which is checked and copied, and the file's bytes from
- * off on, which are its data. State SEALED; fd stays the caller's. The data is memory of this
- * process's own: dlr_slot_block() reads a block into it when it is asked for first, since a mapped
- * file that is cut, or on a file server that fails, ends the process by a SIGBUS. For one thread.
+/* Makes a slot to read of a meta block, which is checked and copied, and the file's
+ * bytes from off on, which are its data. State SEALED; fd stays the caller's. The data
+ * is memory of this process's own: dlr_slot_block() reads a block into it when it is
+ * asked for first, since a mapped file that is cut, or on a file server that fails,
+ * ends the process by a SIGBUS. For one thread.
  */
 int dlr_slot_join(const void *meta, size_t bytes, int fd, uint64_t off,
                   struct dlr_slot **ret, struct dlr_err *err);
@@ -86,8 +89,9 @@ struct dlr_slot_info {
 };
 int dlr_slot_info(const struct dlr_slot *slot, struct dlr_slot_info *ret);
 
-/* Whether page 0 (the state) or 1 (of the head) can be read: to look at one that the kernel has poisoned, or that was cut off,
- * ends a process by a SIGBUS. True where the kernel reads for nobody.
+/* Whether page 0 (the state) or 1 (of the head) can be read: to look at one that the
+ * kernel has poisoned, or that was cut off, ends a process by a SIGBUS. True where the
+ * kernel reads for nobody.
  */
 bool dlr_slot_has_page(const struct dlr_slot *slot, unsigned i);
 
@@ -100,22 +104,22 @@ bool dlr_slot_damaged(const struct dlr_slot *slot);
 /* Hash of the text "cluster.job.run" (xxHash64). */
 uint64_t dlr_slot_key(const char *text);
 
-/* The meta block as it stands, and block i of the data. Pointers into the mapping. -EIO,
- * -ENODATA and the like: a file's block cannot be read.
+/* The meta block as it stands, and block i of the data. Pointers into the mapping.
+ * -EIO, -ENODATA and the like: a file's block cannot be read.
  */
 void dlr_slot_meta(const struct dlr_slot *slot, const void **ret_meta,
                    size_t *ret_bytes);
 int dlr_slot_block(const struct dlr_slot *slot, uint32_t i, void **ret_data,
                    size_t *ret_bytes, uint32_t *ret_crc);
 
-/* Memory of blocks before i may go, in a slot whose blocks are read from a file when they are asked
- * for; that is done again if need be.
+/* Memory of blocks before i may go, in a slot whose blocks are read from a file when
+ * they are asked for; that is done again if need be.
  */
 void dlr_slot_pass(const struct dlr_slot *slot, uint32_t i);
 bool dlr_slot_is_read(const struct dlr_slot *slot);
 
-/* Checks a meta block that came from outside: magic, version, own CRC, every size and offset
- * against slot_bytes. -EBADMSG with text. Reads nothing outside meta[0..bytes).
+/* Checks a meta block that came from outside: magic, version, own CRC, every size and
+ * offset against slot_bytes. -EBADMSG with text. Reads nothing outside meta[0..bytes).
  * Foreign bytes: fuzz target meta.
  */
 int dlr_slot_check_meta(const void *meta, size_t bytes, uint64_t slot_bytes,
@@ -125,10 +129,14 @@ int dlr_slot_check_meta(const void *meta, size_t bytes, uint64_t slot_bytes,
 int dlr_slot_put_meta(struct dlr_slot *slot, const void *meta, size_t bytes,
                       struct dlr_err *err);
 
-/* Verifies meta and every block. Blocking: reads all of it. -EBADMSG names block or field. */
+/* Verifies meta and every block. Blocking: reads all of it. -EBADMSG names block or
+ * field.
+ */
 int dlr_slot_verify(const struct dlr_slot *slot, struct dlr_err *err);
 
-/* The same, for a caller that tells others that it goes on: f(arg) is called with each block; NULL: nobody is. */
+/* The same, for a caller that tells others that it goes on: f(arg) is called with each
+ * block; NULL: nobody is.
+ */
 struct dlr_alive {
     void (*f)(void *arg);
     void *arg;

@@ -33,8 +33,8 @@ static bool parse_name(const char *name, int32_t *ret_rank, uint32_t *ret_slot)
     return true;
 }
 
-/* 1 when the file is a snapshot of key, 0 when it is something else, -EBADMSG when it says to
- * be one and is not sound.
+/* 1 when the file is a snapshot of key, 0 when it is something else, -EBADMSG when it
+ * says to be one and is not sound.
  */
 static int look(int dir, const char *name, uint64_t key, bool verify,
                 struct dlr_store_item *item)

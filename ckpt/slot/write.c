@@ -75,7 +75,8 @@ uint64_t dlr_slot_size(const struct dlr_ckpt_region *regions, unsigned n)
     return head.data_off + dlr_align_up(head.data_bytes, DLR_SLOT_PAGE);
 }
 
-/* The regions of each alignment in turn, largest first, in the order they were named. */
+/* The regions of each alignment in turn, largest first, in the order they were named.
+ */
 static void put_in_order(struct place *places, const struct dlr_ckpt_region *regions,
                          unsigned n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writing side of a slot: a plan says once where each region lies; a snapshot is begun,
- * its blocks are filled in any order, and sealing makes it whole.
+/* The writing side of a slot: a plan says once where each region lies; a snapshot is
+ * begun, its blocks are filled in any order, and sealing makes it whole.
  */
 #ifndef DLR_CKPT_SLOT_WRITE_H
 #define DLR_CKPT_SLOT_WRITE_H
@@ -20,9 +20,10 @@ struct dlr_slot_owner {
     struct dlr_share share;
 };
 
-/* Lays n regions out, larger items first (dlr_region_align()), without holes; of those that a node
- * keeps once the owner's part. addr and stride are not looked at; names need not outlive the call.
- * -EINVAL and -ERANGE name the region. *ret_plan: dlr_slot_plan_free().
+/* Lays n regions out, larger items first (dlr_region_align()), without holes; of those
+ * that a node keeps once the owner's part. addr and stride are not looked at; names
+ * need not outlive the call. -EINVAL and -ERANGE name the region. *ret_plan:
+ * dlr_slot_plan_free().
  */
 int dlr_slot_plan_new(const struct dlr_ckpt_region *regions, unsigned n,
                       const struct dlr_slot_owner *owner,
@@ -33,7 +34,8 @@ uint64_t dlr_slot_plan_bytes(const struct dlr_slot_plan *plan); /* of a slot fil
 uint64_t dlr_slot_plan_data(const struct dlr_slot_plan *plan);  /* of the data area */
 uint32_t dlr_slot_plan_blocks(const struct dlr_slot_plan *plan);
 
-/* The same for ranks that share the same regions, in any order; 0 when none is shared. */
+/* The same for ranks that share the same regions, in any order; 0 when none is shared.
+ */
 uint64_t dlr_slot_plan_shared(const struct dlr_slot_plan *plan);
 
 /* The part of a region that lies in a window of the data area. */

@@ -37,14 +37,15 @@ struct talk {
     int64_t deadline_ms;
 };
 
-/* --- words ----------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------ */
 
 static void name_of(uint32_t rank, const char *end, char buf[NAME_ROOM])
 {
     dlr_format(buf, NAME_ROOM, ".agree-%" PRIu32 "%s", rank, end);
 }
 
-/* A word is replaced as a whole and need not outlive a crash: then nobody waits for it. */
+/* A word is replaced as a whole and need not outlive a crash: then nobody waits for it.
+ */
 static int say(struct talk *t, enum dlr_vote_verdict verdict)
 {
     size_t list = dlr_vote_list(t->own.rank, t->own.world, verdict);
@@ -76,7 +77,9 @@ static int say(struct talk *t, enum dlr_vote_verdict verdict)
     return rc;
 }
 
-/* The same word again, when it is time. One that cannot be said costs no more than the others' time. */
+/* The same word again, when it is time. One that cannot be said costs no more than the
+ * others' time.
+ */
 static void say_again(void *arg)
 {
     struct talk *t = arg;
@@ -85,7 +88,9 @@ static void say_again(void *arg)
         say(t, t->own.verdict);
 }
 
-/* What rank says, if it is one of as many as we are; its place in a decision is *ret_heard. */
+/* What rank says, if it is one of as many as we are; its place in a decision is
+ * *ret_heard.
+ */
 static bool listen_to(const struct talk *t, uint32_t rank, struct dlr_vote *ret,
                       uint64_t *ret_heard)
 {
@@ -123,15 +128,16 @@ static void remove_words(int dirfd, uint32_t from)
     }
 }
 
-/* --- waiting --------------------------------------------------------------------------- */
+/* --- waiting ---------------------------------------------------------------------- */
 
 static void wait_from_now(struct talk *t)
 {
     t->deadline_ms = dlr_now_ms() + t->limit_ms;
 }
 
-/* NFS says "no such file" from memory until it looks at the directory again, which may take acdirmax (60 s); it looks
- * when one is opened (nfs(5): "Directory entry caching", "Close-to-open cache consistency").
+/* NFS says "no such file" from memory until it looks at the directory again, which may
+ * take acdirmax (60 s); it looks when one is opened (nfs(5): "Directory entry caching",
+ * "Close-to-open cache consistency").
  */
 static void forget_names(int dirfd)
 {
@@ -169,7 +175,9 @@ static int watch(int dirfd)
     return dlr_steal_fd(&fd);
 }
 
-/* The files of a version that a rank of this world looks at, while others learn that this one goes on. */
+/* The files of a version that a rank of this world looks at, while others learn that
+ * this one goes on.
+ */
 static bool check_share(struct talk *t, uint32_t rank)
 {
     const struct dlr_alive alive = {say_again, t};
@@ -180,10 +188,10 @@ static bool check_share(struct talk *t, uint32_t rank)
     return true;
 }
 
-/* --- rank 0 ---------------------------------------------------------------------------- */
+/* --- rank 0 ----------------------------------------------------------------------- */
 
-/* Takes the answers that have come. How many ranks have not answered; *ret_sound becomes false with
- * the first that found something corrupt.
+/* Takes the answers that have come. How many ranks have not answered; *ret_sound
+ * becomes false with the first that found something corrupt.
  */
 static unsigned take_answers(struct talk *t, bool *answered, bool *ret_sound)
 {
@@ -260,7 +268,7 @@ static int lead(struct talk *t, const uint64_t *steps, unsigned n)
     return rc < 0 ? rc : say(t, DLR_VOTE_NONE);
 }
 
-/* --- the others ------------------------------------------------------------------------ */
+/* --- the others ------------------------------------------------------------------- */
 
 static int answer(struct talk *t, const struct dlr_vote *question)
 {
@@ -307,7 +315,9 @@ static int talk(struct talk *t, const uint64_t *steps, unsigned n)
     if (getrandom(&t->own.nonce, sizeof(t->own.nonce), 0) != sizeof(t->own.nonce))
         return -EIO;
     t->own.nonce |= 1; /* 0 is nobody's */
-    /* Those that have answered must not give rank 0 up while it waits for one that does not come. */
+    /* Those that have answered must not give rank 0 up while it waits for one that does
+     * not come.
+     */
     t->limit_ms = t->own.rank == 0 ? t->a->limit_ms / 2 : t->a->limit_ms;
     if (t->own.rank == 0)
         return lead(t, steps, n);

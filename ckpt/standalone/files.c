@@ -171,7 +171,7 @@ int dlr_standalone_check(int dirfd, int rank, uint64_t step,
                   : 0;
 }
 
-/* --- heads ----------------------------------------------------------------------------- */
+/* --- heads ------------------------------------------------------------------------ */
 
 static int digit(char c)
 {
@@ -231,7 +231,7 @@ bool dlr_standalone_same(int dirfd, uint64_t step, struct dlr_standalone_head *r
     return true;
 }
 
-/* --- what goes ------------------------------------------------------------------------- */
+/* --- what goes -------------------------------------------------------------------- */
 
 /* Reads the name of a file that was set aside. */
 static bool parse_aside(const char *name, struct dlr_standalone_file *ret,
@@ -365,7 +365,9 @@ static int rename_aside(int dirfd, const char *name, unsigned number)
     return renameat(dirfd, name, dirfd, other) < 0 ? -errno : 0;
 }
 
-/* Under both names until another takes the first one: a crash between leaves it restorable. */
+/* Under both names until another takes the first one: a crash between leaves it
+ * restorable.
+ */
 static int link_aside(int dirfd, const char *name, unsigned number)
 {
     char other[NAME_MAX + 1];

@@ -76,9 +76,10 @@ static int set_aside(const struct search *s, int rank, uint64_t from)
     return rc;
 }
 
-/* What is newer was corrupt or of some ranks only. Were it still there when the first of us writes the same step
- * again, and all were killed then, files of two lines of steps would make a version. All wait for rank 0's
- * decision, so none has begun yet (who gave up loses what it has saved since, of a version that not all have). Not
+/* What is newer was corrupt or of some ranks only. Were it still there when the first
+ * of us writes the same step again, and all were killed then, files of two lines of
+ * steps would make a version. All wait for rank 0's decision, so none has begun yet
+ * (who gave up loses what it has saved since, of a version that not all have). Not
  * removed: a program may yet refuse to go on from an older version, or from none.
  */
 static int settle(void *arg, uint64_t from)
@@ -88,8 +89,8 @@ static int settle(void *arg, uint64_t from)
     return from > 0 || s->ck->conf.fresh ? set_aside(s, -1, from) : 0;
 }
 
-/* The steps, newest first, of which every rank that made it has a file: what a start has begun to write
- * before this rank came is not among them. Their number.
+/* The steps, newest first, of which every rank that made it has a file: what a start
+ * has begun to write before this rank came is not among them. Their number.
  */
 static int find_steps(struct search *s, uint64_t **ret_steps)
 {
@@ -117,7 +118,9 @@ static int find_steps(struct search *s, uint64_t **ret_steps)
     return n < 0 ? n : out;
 }
 
-/* Reads the files of all ranks: each that does comes to the same without a word between them. */
+/* Reads the files of all ranks: each that does comes to the same without a word between
+ * them.
+ */
 static void choose_alone(struct search *s, const uint64_t *steps, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -134,7 +137,9 @@ static void choose_alone(struct search *s, const uint64_t *steps, unsigned n)
     }
 }
 
-/* Files that make no version: the first save of a start was cut short, or ranks do not share the directory. */
+/* Files that make no version: the first save of a start was cut short, or ranks do not
+ * share the directory.
+ */
 static void say_incomplete(const struct search *s)
 {
     DLR_AUTO_FREE struct dlr_standalone_file *files = NULL;
@@ -203,7 +208,9 @@ static int agree(struct search *s, const uint64_t *steps, unsigned n)
     return rc;
 }
 
-/* All files of what was found are of one line: that of the first whose head can be read now. */
+/* All files of what was found are of one line: that of the first whose head can be read
+ * now.
+ */
 static int find_line(const struct search *s)
 {
     struct dlr_standalone_found *found = s->found;
@@ -237,8 +244,8 @@ int dlr_standalone_choose(struct dlr_ckpt *ck, int dirfd,
         choose_alone(&s, steps, (unsigned)n);
     if (tell(&s, (unsigned)n) < 0)
         return ck->err.code;
-    /* Where nobody decides: of what others have nobody knows whether it is old. Alone it is done when the
-     * program begins.
+    /* Where nobody decides: of what others have nobody knows whether it is old. Alone
+     * it is done when the program begins.
      */
     if (rc < 0 && ck->conf.world > 1)
         set_aside(&s, ck->conf.rank, found->world > 0 ? found->step + 1 : 0);
@@ -255,7 +262,9 @@ int dlr_standalone_open_rank(int dirfd, const struct dlr_standalone_found *found
     return dlr_standalone_map(dirfd, rank, found->step, ret, &info, err);
 }
 
-/* Rank 0 looks at the heads of all, the others at their own and rank 0's: each at all would be the square. */
+/* Rank 0 looks at the heads of all, the others at their own and rank 0's: each at all
+ * would be the square.
+ */
 static bool same_heads(const struct search *s, uint64_t step)
 {
     const int rank = s->ck->conf.rank;
@@ -270,8 +279,8 @@ static bool same_heads(const struct search *s, uint64_t step)
             own.line == first.line && own.world == first.world);
 }
 
-/* Whether the files of a version, which are all there, belong together. Those that do not are remembered: restore
- * refuses them, too.
+/* Whether the files of a version, which are all there, belong together. Those that do
+ * not are remembered: restore refuses them, too.
  */
 static bool belongs(const struct search *s, uint64_t step)
 {

@@ -104,8 +104,8 @@ static bool ends_in(const char *text, const char *end)
     return n > m && dlr_streq(text + n - m, end);
 }
 
-/* Behind the interpreter: the first file that is Python's by its name, whatever runs it (pdb, coverage); else the first
- * word that is no option.
+/* Behind the interpreter: the first file that is Python's by its name, whatever runs it
+ * (pdb, coverage); else the first word that is no option.
  */
 static const char *script_of(const char *word, const char *end)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without a job: by what ranks of one start of a program are told from those of another, as far as launchers say it. */
+/* Without a job: by what ranks of one start of a program are told from those of
+ * another, as far as launchers say it.
+ */
 #ifndef DLR_CKPT_STANDALONE_LAUNCH_ID_H
 #define DLR_CKPT_STANDALONE_LAUNCH_ID_H
 
@@ -17,8 +19,8 @@ struct dlr_standalone_start {
     int64_t step;   /* Slurm's, where it has a task for each rank */
     int64_t port;   /* at which PyTorch's ranks meet */
     uint64_t space; /* a hash of the name that Open MPI's mpirun gave to all ranks */
-    uint64_t
-        program; /* a hash of its name: counts where no launcher says that it is one start */
+    /* a hash of its name: counts where no launcher says that it is one start */
+    uint64_t program;
     uint32_t world;
 };
 
@@ -35,7 +37,8 @@ void dlr_standalone_start_text(const struct dlr_standalone_start *start,
 /* Foreign bytes: fuzz target start. */
 int dlr_standalone_start_parse(const char *text, struct dlr_standalone_start *ret);
 
-/* Whether a program's name is one word of letters that can be printed between quotes. */
+/* Whether a program's name is one word of letters that can be printed between quotes.
+ */
 static inline bool dlr_standalone_is_plain(const char *name)
 {
     for (; *name; name++)
@@ -44,8 +47,9 @@ static inline bool dlr_standalone_is_plain(const char *name)
     return true;
 }
 
-/* What a program is called, of the words it was started with, each with its NUL: the file's name of Python's script, or its
- * module, else that of its first word. Empty where that tells no program from another (python -c), or is no plain word.
+/* What a program is called, of the words it was started with, each with its NUL: the
+ * file's name of Python's script, or its module, else that of its first word. Empty
+ * where that tells no program from another (python -c), or is no plain word.
  */
 void dlr_standalone_program_of(const char *words, size_t bytes,
                                char ret[DLR_META_PROGRAM_MAX]);

@@ -30,8 +30,8 @@
 #define START_AT WORD_MAX /* in a lock's file: behind the word */
 #define LOOK_MS 100       /* nothing tells when another node's program ends */
 
-/* The kernel gives a lock up when the process closes any descriptor of the file: each file is opened once, and closed
- * by the last handle that has it.
+/* The kernel gives a lock up when the process closes any descriptor of the file: each
+ * file is opened once, and closed by the last handle that has it.
  */
 struct held {
     struct held *next;
@@ -125,14 +125,18 @@ static struct flock whole_file(void)
     return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
 }
 
-/* What the holder of fd's lock has said last, here or in an earlier life, counts no more. */
+/* What the holder of fd's lock has said last, here or in an earlier life, counts no
+ * more.
+ */
 static void take_back(int fd)
 {
     if (ftruncate(fd, 0) < 0)
         dlr_debug("cannot empty a lock's file: %m");
 }
 
-/* Who has it, as far as the kernel knows: a process of another node has a number of its own there. */
+/* Who has it, as far as the kernel knows: a process of another node has a number of its
+ * own there.
+ */
 static int refuse(int fd, int rank, struct dlr_err *err)
 {
     struct flock lock = whole_file();
@@ -147,7 +151,8 @@ static int refuse(int fd, int rank, struct dlr_err *err)
         (int)lock.l_pid, rank, rank);
 }
 
-/* As the kernel of another process sees it: what fd's file says is of one that lives. */
+/* As the kernel of another process sees it: what fd's file says is of one that lives.
+ */
 static bool is_locked(int fd)
 {
     struct flock lock = whole_file();
@@ -216,8 +221,8 @@ static int lock_own(int dirfd, int rank, int64_t until, int *ret_fd,
     return rc;
 }
 
-/* What the last one that had the lock of rank has said of its start, and whether it has the lock now; false: it has
- * given it back, or is this process.
+/* What the last one that had the lock of rank has said of its start, and whether it has
+ * the lock now; false: it has given it back, or is this process.
  */
 static bool read_start(int dirfd, int rank, struct dlr_standalone_start *ret,
                        bool *ret_locked)
@@ -250,7 +255,9 @@ static bool is_anothers(int dirfd, int rank, const struct dlr_standalone_start *
            dlr_standalone_start_differs(own, &its);
 }
 
-/* Rank 0 looks at all, the others at rank 0: no version is without its file. -1: there is none. */
+/* Rank 0 looks at all, the others at rank 0: no version is without its file. -1: there
+ * is none.
+ */
 static int find_another(int dirfd, int rank, const struct dlr_standalone_start *own)
 {
     DLR_AUTO_CLOSE int fd = -1;
@@ -273,7 +280,9 @@ static int find_another(int dirfd, int rank, const struct dlr_standalone_start *
     return -1;
 }
 
-/* Each says who it is before it looks at the others: of two that come at once one sees the other. */
+/* Each says who it is before it looks at the others: of two that come at once one sees
+ * the other.
+ */
 static int meet(int dirfd, int rank, int world, int fd, int64_t until,
                 struct dlr_err *err)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without a job: which version is restored, what other ranks had of it, and what is saved from there on. */
+/* Without a job: which version is restored, what other ranks had of it, and what is
+ * saved from there on.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -11,8 +13,8 @@
 #include "ckpt/standalone/standalone.h"
 #include "common/base/clock.h"
 
-#define LOCK_MS                                                                        \
-    10000 /* for a program that is being ended, whose writes the kernel has not */
+/* for a program that is being ended, whose writes the kernel has not */
+#define LOCK_MS 10000
 
 int dlr_standalone_take_directory(struct dlr_ckpt *ck)
 {
@@ -85,7 +87,9 @@ int dlr_standalone_offer(struct dlr_ckpt *ck, uint32_t *ret_world)
     return rc < 0 ? rc : al->found.world > 0;
 }
 
-/* From what was found. Rank 0 may be the only one that restores, and give the others what it has. */
+/* From what was found. Rank 0 may be the only one that restores, and give the others
+ * what it has.
+ */
 static void go_on_from_found(struct standalone *al)
 {
     const struct dlr_standalone_found *found = &al->found;

@@ -43,8 +43,8 @@ void dlr_standalone_lineage_go_on(struct dlr_standalone_own *own, uint64_t step,
                  step, program, own->program, program);
 }
 
-/* By which number this start's files are known. Who begins with a step that is not after what rank 0 restored has none
- * of it.
+/* By which number this start's files are known. Who begins with a step that is not
+ * after what rank 0 restored has none of it.
  */
 static int find_line(struct dlr_standalone_own *own, uint64_t key, uint64_t first,
                      struct dlr_err *err)
@@ -64,10 +64,11 @@ static int find_line(struct dlr_standalone_own *own, uint64_t key, uint64_t firs
     return 0;
 }
 
-/* What is newer than what was restored is of another line of steps. Of what a program does not restore, one of
- * several ranks sets aside what is newer than its first step, since its files are not told from that: a later start
- * must not mix them. One rank's files are told from others',
- * and it leaves all there until it has a version of its own.
+/* What is newer than what was restored is of another line of steps. Of what a program
+ * does not restore, one of several ranks sets aside what is newer than its first step,
+ * since its files are not told from that: a later start must not mix them. One rank's
+ * files are told from others', and it leaves all there until it has a version of its
+ * own.
  */
 int dlr_standalone_begin(struct dlr_standalone_own *own, uint64_t key, uint64_t step,
                          struct dlr_err *err)
@@ -88,8 +89,9 @@ int dlr_standalone_begin(struct dlr_standalone_own *own, uint64_t key, uint64_t 
     return rc;
 }
 
-/* Whether the files of a version are of one line, and this rank's head. To look at all of them is for rank 0, and for the
- * rank whose file has made the version complete; others look at their own and rank 0's.
+/* Whether the files of a version are of one line, and this rank's head. To look at all
+ * of them is for rank 0, and for the rank whose file has made the version complete;
+ * others look at their own and rank 0's.
  */
 static bool is_one(const struct dlr_standalone_own *own, uint64_t step, bool all,
                    struct dlr_standalone_head *ret_first,
@@ -108,7 +110,9 @@ static bool goes_on_after(const struct dlr_standalone_own *own)
     return own->goes_on && own->from < own->first;
 }
 
-/* Whether a version of which all ranks have a file is of this line, or of what it goes on from. */
+/* Whether a version of which all ranks have a file is of this line, or of what it goes
+ * on from.
+ */
 static bool is_ours(const struct dlr_standalone_own *own, uint64_t step, bool all,
                     bool *ret_line)
 {
@@ -132,8 +136,8 @@ static struct dlr_standalone_which other_files(const struct dlr_standalone_own *
     return which;
 }
 
-/* What would be restored in place of this line makes way: the first version of it is whole. What it goes on from does, too,
- * where its steps have begun anew.
+/* What would be restored in place of this line makes way: the first version of it is
+ * whole. What it goes on from does, too, where its steps have begun anew.
  */
 static int take_over(struct dlr_standalone_own *own, struct dlr_err *err)
 {
@@ -152,8 +156,8 @@ static bool is_known(const uint64_t kin[DLR_STANDALONE_KIN], unsigned n, uint64_
     return false;
 }
 
-/* The lines that this one goes on from, one from the other: the version that it went on from is there for as long as
- * others of that line are.
+/* The lines that this one goes on from, one from the other: the version that it went on
+ * from is there for as long as others of that line are.
  */
 static int find_kin(const struct dlr_standalone_own *own,
                     uint64_t kin[DLR_STANDALONE_KIN], struct dlr_err *err)
@@ -212,8 +216,9 @@ static int drop(const struct dlr_standalone_own *own, uint64_t from, uint64_t to
                : dlr_standalone_prune(own->dirfd, which.rank, which.beyond, ASIDE, err);
 }
 
-/* Whether it is of our line and of a start that was killed: it was sealed before this one was there. Of ranks that come
- * one after the other the first may have ended well before the last one begins.
+/* Whether it is of our line and of a start that was killed: it was sealed before this
+ * one was there. Of ranks that come one after the other the first may have ended well
+ * before the last one begins.
  */
 static bool is_left(const struct dlr_standalone_own *own, int rank, uint64_t step)
 {
@@ -274,7 +279,9 @@ static int follow(const struct dlr_standalone_own *own, uint64_t to,
     return rc;
 }
 
-/* All ranks have saved step, and one after it, and it is none: not all go on from the same. */
+/* All ranks have saved step, and one after it, and it is none: not all go on from the
+ * same.
+ */
 static void tell_mixed(struct dlr_standalone_own *own, uint64_t step)
 {
     struct dlr_standalone_head head;

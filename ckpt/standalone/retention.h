@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without a job: how long a rank keeps its files of older versions, and those that are not of its line. */
+/* Without a job: how long a rank keeps its files of older versions, and those that are
+ * not of its line.
+ */
 #ifndef DLR_CKPT_STANDALONE_RETENTION_H
 #define DLR_CKPT_STANDALONE_RETENTION_H
 
@@ -9,7 +11,8 @@
 #include "ckpt/standalone/files.h"
 #include "common/base/err.h"
 
-/* By what a rank's files of this start are told from others. Plain data of its owner. */
+/* By what a rank's files of this start are told from others. Plain data of its owner.
+ */
 struct dlr_standalone_own {
     int dirfd, rank, world;
     char program[DLR_META_PROGRAM_MAX]; /* what it is called; or empty */
@@ -30,34 +33,36 @@ struct dlr_standalone_own {
     bool told_mixed;
 };
 
-/* This rank's files of steps in [from, to); rank 0's are also those of ranks that are no more, as the world was
- * larger before.
+/* This rank's files of steps in [from, to); rank 0's are also those of ranks that are
+ * no more, as the world was larger before.
  */
 struct dlr_standalone_which
 dlr_standalone_own_files(const struct dlr_standalone_own *own, uint64_t from,
                          uint64_t to);
 
-/* What is saved goes on from step of that line (dlr_standalone_line_after()), which a program of that name has saved: when it is
- * another, one line says so.
+/* What is saved goes on from step of that line (dlr_standalone_line_after()), which a
+ * program of that name has saved: when it is another, one line says so.
  */
 void dlr_standalone_lineage_go_on(struct dlr_standalone_own *own, uint64_t step,
                                   uint64_t parent, const char *program);
 
-/* Before the file of step is written: sets aside what ranks of a start that is over have left of that step in the same line, which
- * would make a version with it. Rank 0 looks for all, the others at rank 0's.
+/* Before the file of step is written: sets aside what ranks of a start that is over
+ * have left of that step in the same line, which would make a version with it. Rank 0
+ * looks for all, the others at rank 0's.
  */
 int dlr_standalone_part(struct dlr_standalone_own *own, uint64_t step,
                         struct dlr_err *err);
 
-/* Before the first step is saved: finds the line, key's where several ranks go on from nothing, and sets aside what must not
- * be mixed with it.
+/* Before the first step is saved: finds the line, key's where several ranks go on from
+ * nothing, and sets aside what must not be mixed with it.
  */
 int dlr_standalone_begin(struct dlr_standalone_own *own, uint64_t key, uint64_t step,
                          struct dlr_err *err);
 
-/* After the file of step `written`: what it makes superfluous goes, and nothing before it is durable. What is older than the
- * second newest version goes with the file that makes the newest one complete, whose rank looks at the heads of all, as
- * rank 0 does; others remove, with a later file, what is no version any more. 0 or -errno. Blocking.
+/* After the file of step `written`: what it makes superfluous goes, and nothing before
+ * it is durable. What is older than the second newest version goes with the file that
+ * makes the newest one complete, whose rank looks at the heads of all, as rank 0 does;
+ * others remove, with a later file, what is no version any more. 0 or -errno. Blocking.
  */
 int dlr_standalone_drop_old(struct dlr_standalone_own *own, uint64_t written,
                             struct dlr_err *err);

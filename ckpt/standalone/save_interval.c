@@ -51,8 +51,8 @@ bool dlr_save_interval_due(const struct dlr_save_interval *s, uint64_t step)
     return step / every != s->prev / every; /* programs may leave steps out */
 }
 
-/* Ranks wait for each other in most programs, so that what another rank's save takes is seen in how much
- * longer than others the step of a save is.
+/* Ranks wait for each other in most programs, so that what another rank's save takes is
+ * seen in how much longer than others the step of a save is.
  */
 static double cost_ms(const struct dlr_save_interval *s)
 {
@@ -60,7 +60,7 @@ static double cost_ms(const struct dlr_save_interval *s)
                                                     : s->blocked_ms.value;
 }
 
-/* --- the file ------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------- */
 
 static int publish(struct dlr_save_interval *s, uint64_t from, unsigned every)
 {
@@ -128,7 +128,7 @@ static void follow(struct dlr_save_interval *s, uint64_t step)
     s->next_from = from > step ? from : step + 1;
 }
 
-/* --- rank 0 --------------------------------------------------------------------------- */
+/* --- rank 0 ----------------------------------------------------------------------- */
 
 static unsigned power_above(unsigned n)
 {
@@ -139,8 +139,9 @@ static unsigned power_above(unsigned n)
     return power;
 }
 
-/* Saves closer than a file is written would wait for each other. Where one takes steps, as many are left beside none:
- * the disk is not always busy, and what a file does to a step is seen.
+/* Saves closer than a file is written would wait for each other. Where one takes steps,
+ * as many are left beside none: the disk is not always busy, and what a file does to a
+ * step is seen.
  */
 static unsigned behind(const struct dlr_save_interval *s)
 {
@@ -153,7 +154,9 @@ static unsigned behind(const struct dlr_save_interval *s)
                                          : DLR_SAVE_INTERVAL_MAX;
 }
 
-/* Of several ranks each second step at most is saved: one without a save is there to compare with. */
+/* Of several ranks each second step at most is saved: one without a save is there to
+ * compare with.
+ */
 static unsigned wanted(const struct dlr_save_interval *s)
 {
     const struct dlr_cadence in = {s->budget_ppm, s->step_ms.value, cost_ms(s),
@@ -174,8 +177,8 @@ static void order(struct dlr_save_interval *s, uint64_t step, uint64_t lead,
     s->next_from = step + lead;
 }
 
-/* Longer as soon as the budget wants it, shorter when it would be so by far. The first choice is said in
- * any case: others may have read what an earlier start left.
+/* Longer as soon as the budget wants it, shorter when it would be so by far. The first
+ * choice is said in any case: others may have read what an earlier start left.
  */
 static void choose(struct dlr_save_interval *s, uint64_t step, uint64_t lead)
 {
@@ -208,7 +211,8 @@ static void learn_save(struct dlr_save_interval *s, uint64_t saves, uint64_t ste
     s->steps = 0;
 }
 
-/* Steps that have become longer must not wait for a save that is so many of them away. */
+/* Steps that have become longer must not wait for a save that is so many of them away.
+ */
 static void learn_slower(struct dlr_save_interval *s, uint64_t step)
 {
     double now_ms = (double)s->free_ns / 1e6 / (double)s->steps;
@@ -261,7 +265,7 @@ static void learn(struct dlr_save_interval *s, uint64_t step, int64_t now_ns,
         learn_slower(s, step);
 }
 
-/* -------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 void dlr_save_interval_begin(struct dlr_save_interval *s, uint64_t step, int64_t now_ns,
                              const struct dlr_save_interval_cost *cost)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without a job: each rank copies its snapshots to memory and writes them to files behind the program. There is
- * nobody to decide, so that every due step is saved by every rank, or a fence says that it was not.
+/* Without a job: each rank copies its snapshots to memory and writes them to files
+ * behind the program. There is nobody to decide, so that every due step is saved by
+ * every rank, or a fence says that it was not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +62,9 @@ static int alone_open(struct dlr_ckpt *ck)
     return 0;
 }
 
-/* Nothing of the program's is read for it any more: it is summed up and put, in milliseconds. */
+/* Nothing of the program's is read for it any more: it is summed up and put, in
+ * milliseconds.
+ */
 static void await_put(struct dlr_ckpt *ck)
 {
     bool reads = ck->snapshot_thread && (ck->host_waits || ck->dev) &&
@@ -92,7 +95,7 @@ static int alone_mark_bad(struct dlr_ckpt *ck, uint64_t step)
     return dlr_standalone_set_aside(al->own.dirfd, &which, &ck->err);
 }
 
-/* --- in the helper thread ---------------------------------------------------------- */
+/* --- in the helper thread --------------------------------------------------------- */
 
 static int write_file(struct dlr_ckpt *ck, struct dlr_slot *slot, uint64_t step,
                       struct dlr_err *err)
@@ -187,7 +190,7 @@ static int receive(void *arg)
 static const struct dlr_snapshot_thread_ops snapshot_thread_ops = {finish, finished,
                                                                    posted, receive};
 
-/* --- in the program's thread ------------------------------------------------------- */
+/* --- in the program's thread ------------------------------------------------------ */
 
 static int alone_start(struct dlr_ckpt *ck)
 {
@@ -250,8 +253,8 @@ static void tell_wait(const struct dlr_ckpt *ck, uint64_t step)
              step, ck->conf.dir);
 }
 
-/* A step that one rank leaves out counts for none: with both slots in use it waits, and what that takes makes
- * rank 0 choose a longer stride for all.
+/* A step that one rank leaves out counts for none: with both slots in use it waits, and
+ * what that takes makes rank 0 choose a longer stride for all.
  */
 static int take_slot(struct dlr_ckpt *ck, uint64_t step)
 {

@@ -18,13 +18,13 @@ struct standalone {
     int lock_fd; /* -1: not taken, or there are no locks */
     bool locked;
     struct dlr_write_behind *behind;
-    struct dlr_slot *
-        *slot; /* of the snapshot under way, until it is handed on; or NULL */
+    /* of the snapshot under way, until it is handed on; or NULL */
+    struct dlr_slot **slot;
     struct dlr_save_interval save_interval;
     uint64_t waited_ns; /* in begins, for a slot */
     uint64_t step;      /* of that snapshot */
-    _Atomic uint64_t
-        last_bad; /* the one under way is not written if it is from there on */
+    /* the one under way is not written if it is from there on */
+    _Atomic uint64_t last_bad;
     struct dlr_standalone_found found;
     bool wait_reported;
 };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A word of a rank without a job, as it lies in its file (man/dlr_persist.5.scd draws it). */
+/* A word of a rank without a job, as it lies in its file (man/dlr_persist.5.scd draws
+ * it).
+ */
 #ifndef DLR_CKPT_STANDALONE_VOTE_H
 #define DLR_CKPT_STANDALONE_VOTE_H
 
@@ -31,9 +33,8 @@ static_assert(sizeof(struct dlr_vote) == 48, "on-disk layout");
 /* Bytes of the numbers behind a word: 0 if it is no decision. */
 size_t dlr_vote_list(uint32_t rank, uint32_t world, uint32_t verdict);
 
-/* Reads data[bytes] as what rank of world says. A decision's number of rank own (< world) is *ret_heard, else 0.
- * -EBADMSG.
- * Foreign bytes: fuzz target vote.
+/* Reads data[bytes] as what rank of world says. A decision's number of rank own (<
+ * world) is *ret_heard, else 0. -EBADMSG. Foreign bytes: fuzz target vote.
  */
 int dlr_vote_parse(const void *data, size_t bytes, uint32_t rank, uint32_t world,
                    uint32_t own, struct dlr_vote *ret, uint64_t *ret_heard);

@@ -71,7 +71,9 @@ static void write_one(struct dlr_write_behind *b, struct entry *e)
     pthread_cond_broadcast(&b->changed);
 }
 
-/* The first touch of memory takes longer than a copy into it: before the first save, if it comes so late. */
+/* The first touch of memory takes longer than a copy into it: before the first save, if
+ * it comes so late.
+ */
 static void touch(struct dlr_write_behind *b, struct entry *e)
 {
     b->touching = e;
@@ -104,9 +106,11 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* --- the end of the process ------------------------------------------------------------- */
+/* --- the end of the process ------------------------------------------------------- */
 
-/* A program may end without closing what it has opened, and exit() asks nobody but its handlers. */
+/* A program may end without closing what it has opened, and exit() asks nobody but its
+ * handlers.
+ */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct dlr_write_behind *all_of_them;
 
@@ -152,7 +156,7 @@ __attribute__((destructor)) static void flush(void)
     }
 }
 
-/* --- start and end ---------------------------------------------------------------------- */
+/* --- start and end ---------------------------------------------------------------- */
 
 static void release(struct dlr_write_behind *b)
 {
@@ -239,7 +243,9 @@ static struct entry *entry_of(struct dlr_slot **slot)
     return (struct entry *)((char *)slot - offsetof(struct entry, slot));
 }
 
-/* A slot that is touched must not be unmapped: its owner waits, for as long as the touch of one slot takes. */
+/* A slot that is touched must not be unmapped: its owner waits, for as long as the
+ * touch of one slot takes.
+ */
 void dlr_write_behind_settle(struct dlr_write_behind *b, struct dlr_slot **slot)
 {
     pthread_mutex_lock(&b->lock);

@@ -133,8 +133,8 @@ static int read_config(const json_t *json, struct config *c)
     return rc;
 }
 
-/* A slot that was half received when a data process died: nobody will finish it. Those of ranks
- * that run here their workers write.
+/* A slot that was half received when a data process died: nobody will finish it. Those
+ * of ranks that run here their workers write.
  */
 static void discard_unfinished(struct dlr_data *d)
 {

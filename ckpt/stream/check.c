@@ -53,7 +53,8 @@ int dlr_data_check_sender(const struct dlr_data *d, const struct dlr_wire_begin 
         return -EACCES;
     if (!accepted(d, head->rank) && !dlr_data_fetches(d, head->rank, v) &&
         !dlr_data_parity_order(d, head->rank, v))
-        return -EAGAIN; /* the order for it may be on its way, later than the sender's */
+        /* the order for it may be on its way, later than the sender's */
+        return -EAGAIN;
     return d->nrecvs < RECVS_MAX ? 0 : -EBUSY;
 }
 

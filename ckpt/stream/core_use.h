@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a thread has all of a core, and others should help it: from the CPU time that it has used. Pure.
+/* Whether a thread has all of a core, and others should help it: from the CPU time that
+ * it has used. Pure.
  */
 #ifndef DLR_CKPT_STREAM_CORE_USE_H
 #define DLR_CKPT_STREAM_CORE_USE_H
@@ -14,8 +15,8 @@ struct dlr_core {
     bool full;
 };
 
-/* ran_ns: CPU time of the thread, at now_ns. True: it used as much as that of a core of late; percent 0: it always
- * did.
+/* ran_ns: CPU time of the thread, at now_ns. True: it used as much as that of a core of
+ * late; percent 0: it always did.
  */
 static inline bool dlr_core_full(struct dlr_core *c, unsigned percent, int64_t ran_ns,
                                  int64_t now_ns)

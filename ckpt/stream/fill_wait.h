@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* While a rank of this node fills a slot, which it may wait for in its fence, no piece of another save's
- * copy is sent: the copy can wait, and takes the same cores and memory. Pure; times come in.
+/* While a rank of this node fills a slot, which it may wait for in its fence, no piece
+ * of another save's copy is sent: the copy can wait, and takes the same cores and
+ * memory. Pure; times come in.
  */
 #ifndef DLR_CKPT_STREAM_FILL_WAIT_H
 #define DLR_CKPT_STREAM_FILL_WAIT_H
@@ -15,8 +16,9 @@ struct dlr_fill {
     int64_t since_ms; /* seen since then */
 };
 
-/* Milliseconds until it is to be looked at again, 0: send. limit_ms: a fill is waited for as long, from when it
- * was seen first; one that takes longer, or whose rank has died, holds nothing up.
+/* Milliseconds until it is to be looked at again, 0: send. limit_ms: a fill is waited
+ * for as long, from when it was seen first; one that takes longer, or whose rank has
+ * died, holds nothing up.
  */
 static inline int64_t dlr_fill_wait_ms(struct dlr_fill *f, bool fills, int64_t limit_ms,
                                        int64_t now_ms)

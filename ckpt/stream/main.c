@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlrover-data: the agent's child that moves snapshots between nodes. It holds no state that
- * is not in slot headers, so that it can be killed and started again at any time.
+/* dlrover-data: the agent's child that moves snapshots between nodes. It holds no state
+ * that is not in slot headers, so that it can be killed and started again at any time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -96,7 +96,9 @@ static void on_down(void *arg, struct dlr_net_peer *peer, int rc)
     dlr_data_recv_down(arg, peer, rc);
 }
 
-/* Milliseconds until UCX is to be looked at whatever its descriptor says, at most 60,000. */
+/* Milliseconds until UCX is to be looked at whatever its descriptor says, at most
+ * 60,000.
+ */
 static int64_t look_ms(struct dlr_data *d)
 {
     if (!dlr_net_closing(d->net)) {
@@ -137,7 +139,9 @@ static int until(struct dlr_data *d, int64_t due_ms)
     return left < 0 ? 0 : left < look ? (int)left : (int)look;
 }
 
-/* Copies of saves are moved when nobody else wants the core, those that a restart waits for are not. */
+/* Copies of saves are moved when nobody else wants the core, those that a restart waits
+ * for are not.
+ */
 static bool other_turn(struct dlr_data *d, bool low)
 {
     int64_t now = dlr_now_ms();

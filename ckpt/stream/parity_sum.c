@@ -39,10 +39,10 @@ static bool is_own(const struct dlr_data *d, int32_t rank)
     return dlr_rank_among(d->held.own, d->held.nown, rank);
 }
 
-/* --- orders -------------------------------------------------------------------------- */
+/* --- orders ----------------------------------------------------------------------- */
 
-/* A sum that a data process before this one had begun: nobody will finish it. An own rank's slot that is
- * OPEN its worker fills.
+/* A sum that a data process before this one had begun: nobody will finish it. An own
+ * rank's slot that is OPEN its worker fills.
  */
 static void discard_unfinished(struct dlr_data *d, int32_t target)
 {
@@ -94,7 +94,7 @@ void dlr_parity_sum_round(struct dlr_data *d)
     }
 }
 
-/* --- the end of a sum ------------------------------------------------------------------ */
+/* --- the end of a sum ------------------------------------------------------------- */
 
 static void tell_rank(struct dlr_data *d, int32_t rank, struct dlr_version v,
                       uint64_t bytes, int64_t ns)
@@ -173,7 +173,9 @@ static void seal_parity(struct dlr_parity_sum *s)
     dlr_slot_seal(s->held->slot, s->plan);
 }
 
-/* What a rebuilt slot says of itself must be what was asked for; a parity shard gets its sums. */
+/* What a rebuilt slot says of itself must be what was asked for; a parity shard gets
+ * its sums.
+ */
 static int run_seal(struct dlr_job *job, struct dlr_err *err)
 {
     struct dlr_parity_sum *s = ((struct sum_job *)job)->sum;
@@ -252,7 +254,7 @@ void dlr_parity_sum_settle(struct dlr_data *d)
         s = settle(s) ? d->sums : s->next;
 }
 
-/* --- the beginning ---------------------------------------------------------------------- */
+/* --- the beginning ---------------------------------------------------------------- */
 
 /* The largest region that fits into a slot of this size. */
 static int plan_parity(struct dlr_parity_sum *s)
@@ -350,7 +352,8 @@ static struct dlr_meta_head head_of(const void *meta)
     return head;
 }
 
-/* Bytes of an image that can be anything but zero. A parity shard's end may be padding. */
+/* Bytes of an image that can be anything but zero. A parity shard's end may be padding.
+ */
 static bool fits(const struct dlr_parity_sum *s, int32_t rank,
                  const struct dlr_meta_head *head)
 {
@@ -396,7 +399,7 @@ void dlr_parity_sum_leave(struct dlr_parity_sum *sum, int32_t rank, int rc)
         sum->added |= 1u << dlr_parity_order_term(&sum->order, rank);
 }
 
-/* --- blocks --------------------------------------------------------------------------------- */
+/* --- blocks ----------------------------------------------------------------------- */
 
 void dlr_parity_sum_add(struct dlr_parity_sum *sum, int32_t rank, uint64_t off,
                         const void *data, size_t bytes)

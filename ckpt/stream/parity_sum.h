@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots that are made of others' slots by parity: a parity shard of a set's snapshots while they
- * come in, or a snapshot that was lost, of what is left of its set. What comes is added block by
- * block; no more than the sum is kept.
+/* Slots that are made of others' slots by parity: a parity shard of a set's snapshots
+ * while they come in, or a snapshot that was lost, of what is left of its set. What
+ * comes is added block by block; no more than the sum is kept.
  *
- * The image of a snapshot is its slot file behind the state page; of a parity shard, its data.
- * The loop's thread owns all of this; jobs of d->sum see only their sum.
+ * The image of a snapshot is its slot file behind the state page; of a parity shard,
+ * its data. The loop's thread owns all of this; jobs of d->sum see only their sum.
  */
 #ifndef DLR_CKPT_STREAM_PARITY_SUM_H
 #define DLR_CKPT_STREAM_PARITY_SUM_H
@@ -16,8 +16,8 @@
 
 struct dlr_parity_sum;
 
-/* D_SUM: this slot is to be made of those. An order for every version (a parity shard) holds for
- * the round, one for a single version until its D_DONE.
+/* D_SUM: this slot is to be made of those. An order for every version (a parity shard)
+ * holds for the round, one for a single version until its D_DONE.
  */
 void dlr_parity_sum_begin(struct dlr_data *d, const struct dlr_local_msg *msg);
 /* A round has begun: no order of another one counts. */
@@ -25,11 +25,13 @@ void dlr_parity_sum_round(struct dlr_data *d);
 /* Closes sums that were given up, or are all there. */
 void dlr_parity_sum_settle(struct dlr_data *d);
 
-/* True, and its ranks told as copied, when the sum that it would go into is whole already. */
+/* True, and its ranks told as copied, when the sum that it would go into is whole
+ * already.
+ */
 bool dlr_parity_sum_known(struct dlr_data *d, int32_t rank, struct dlr_version v);
 
-/* A transfer of rank joins its sum, which gets a slot with the first. 0; -EAGAIN: no slot is
- * free yet; else it cannot. *ret until dlr_parity_sum_leave().
+/* A transfer of rank joins its sum, which gets a slot with the first. 0; -EAGAIN: no
+ * slot is free yet; else it cannot. *ret until dlr_parity_sum_leave().
  */
 int dlr_parity_sum_join(struct dlr_data *d, int32_t rank, struct dlr_version v,
                         const void *meta, struct dlr_parity_sum **ret);

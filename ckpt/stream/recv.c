@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiving side of a transfer. The receiver chooses the slot and checks everything: no
- * length or place that comes from outside is used before it was compared with the slot's.
+/* The receiving side of a transfer. The receiver chooses the slot and checks
+ * everything: no length or place that comes from outside is used before it was compared
+ * with the slot's.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -75,7 +76,9 @@ static void forget(struct dlr_recv *r)
     free(r);
 }
 
-/* The head lay in the slot for as long as the copy took: what is sealed is what was checked. */
+/* The head lay in the slot for as long as the copy took: what is sealed is what was
+ * checked.
+ */
 static bool head_is_as_it_came(const struct dlr_recv *r)
 {
     const void *meta;
@@ -85,7 +88,8 @@ static bool head_is_as_it_came(const struct dlr_recv *r)
     return bytes == r->meta_bytes && memcmp(meta, r->meta, bytes) == 0;
 }
 
-/* Nothing is fetched into the slot any more: it is whole, or DEAD and free for others. */
+/* Nothing is fetched into the slot any more: it is whole, or DEAD and free for others.
+ */
 static void release(struct dlr_recv *r)
 {
     struct dlr_data *d = r->d;
@@ -160,7 +164,8 @@ static bool join_sum(struct dlr_recv *r)
     return true;
 }
 
-/* Before UCX is asked for anything again, and so before a stranger could write there. */
+/* Before UCX is asked for anything again, and so before a stranger could write there.
+ */
 static void guard_meta(const struct dlr_recv *r)
 {
     const void *meta;
@@ -207,7 +212,8 @@ static void open_slot(struct dlr_recv *r)
         dlr_recv_end(r, 0);
 }
 
-/* The same rank's version again: its sender has begun anew, the older transfer is void. */
+/* The same rank's version again: its sender has begun anew, the older transfer is void.
+ */
 static void end_older(struct dlr_data *d, const struct dlr_wire_begin *head)
 {
     for (struct dlr_recv *r = d->recvs; r; r = r->next) {
@@ -399,7 +405,9 @@ static int run_check(struct dlr_job *job, struct dlr_err *err)
     struct piece *p = (struct piece *)job;
     int rc = 0;
 
-    /* As it lies where it is to stay, and nothing changes it between this look and the next. */
+    /* As it lies where it is to stay, and nothing changes it between this look and the
+     * next.
+     */
     if (p->r->held)
         dlr_slot_table_guard(&p->r->d->held, p->r->held, p->to, p->bytes);
     if (!p->meta && p->r->mac.on)
@@ -425,8 +433,8 @@ static void check_done(struct dlr_job *job)
     landed(p, job->rc);
 }
 
-/* It is in the cache still: this thread sums it, while it has time for that; where it uses all of its core,
- * others do, so that it can go on with the network.
+/* It is in the cache still: this thread sums it, while it has time for that; where it
+ * uses all of its core, others do, so that it can go on with the network.
  */
 static void check(struct dlr_data *d, struct piece *p)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots of this node to one file of a disk, which may take long: a thread of its own does it. */
+/* Slots of this node to one file of a disk, which may take long: a thread of its own
+ * does it.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -93,7 +95,8 @@ static void settle(struct dlr_save *s, const struct dlr_slot_file_part *saved,
     }
 }
 
-/* One corrupt slot must not cost the others their file: it is written again without it. */
+/* One corrupt slot must not cost the others their file: it is written again without it.
+ */
 static int run_save(struct dlr_job *job, struct dlr_err *err)
 {
     struct dlr_save *s = (struct dlr_save *)job;

@@ -15,8 +15,8 @@
 struct dlr_scrub {
     struct dlr_job job; /* one at a time */
     struct dlr_data *d;
-    struct dlr_work
-        *work; /* a thread of its own, which runs when nobody else wants to */
+    /* a thread of its own, which runs when nobody else wants to */
+    struct dlr_work *work;
     int64_t pass_ms, next_ms;
     bool busy;
 
@@ -38,8 +38,8 @@ static bool is_whole(const struct dlr_slot *slot)
     return state == DLR_SLOT_SEALED || state == DLR_SLOT_COMMITTED;
 }
 
-/* It holds v still: a worker of this node asks nobody before it fills a slot that is free, but none
- * holds the same version twice.
+/* It holds v still: a worker of this node asks nobody before it fills a slot that is
+ * free, but none holds the same version twice.
  */
 static bool holds(const struct dlr_slot *slot, struct dlr_version v)
 {
@@ -49,9 +49,9 @@ static bool holds(const struct dlr_slot *slot, struct dlr_version v)
            dlr_version_eq(info.version, v);
 }
 
-/* Memory of ours that the kernel reads: of a page that it has poisoned it says so, where a look at it
- * ends the process. False: such a page is among it. Where the kernel reads for nobody (EPERM, ENOSYS in a
- * container) *ret_there is data itself.
+/* Memory of ours that the kernel reads: of a page that it has poisoned it says so,
+ * where a look at it ends the process. False: such a page is among it. Where the kernel
+ * reads for nobody (EPERM, ENOSYS in a container) *ret_there is data itself.
  */
 static bool read_memory(void *copy, void *data, size_t bytes, const void **ret_there)
 {
@@ -74,7 +74,7 @@ static void renew(const struct dlr_slot_table_slot *held, const void *data,
     dlr_slot_renew(held->slot, held->fd, place_of(held->slot, data), bytes);
 }
 
-/* --- heads: everybody here looks at them ------------------------------------------------------ */
+/* --- heads: everybody here looks at them ------------------------------------------ */
 
 static bool renew_head(const struct dlr_slot_table_slot *held)
 {
@@ -107,7 +107,7 @@ static bool read_meta(struct dlr_scrub *s)
     return true;
 }
 
-/* --- the job ---------------------------------------------------------------------------------- */
+/* --- the job ---------------------------------------------------------------------- */
 
 /* What is wrong with the block of the version; NULL: nothing. */
 static const char *fault(struct dlr_scrub *s, size_t *ret_bytes)
@@ -117,7 +117,8 @@ static const char *fault(struct dlr_scrub *s, size_t *ret_bytes)
     void *data;
 
     if (dlr_slot_block(s->held->slot, s->block, &data, ret_bytes, &crc) < 0)
-        return NULL; /* it is another's by now, or its head is damaged: seen elsewhere */
+        /* it is another's by now, or its head is damaged: seen elsewhere */
+        return NULL;
     if (!read_memory(s->copy, data, *ret_bytes, &found)) {
         if (!holds(s->held->slot, s->version))
             return NULL;
@@ -174,8 +175,8 @@ static int64_t pause_ms(const struct dlr_scrub *s)
     return 1 + (int64_t)(even > ms ? even : ms);
 }
 
-/* No copy any more, and whoever has it again is not told that it is there. An own rank's slot its agent
- * marks, which knows when its worker may fill it.
+/* No copy any more, and whoever has it again is not told that it is there. An own
+ * rank's slot its agent marks, which knows when its worker may fill it.
  */
 static void condemn(const struct dlr_data *d, struct dlr_slot_table_slot *held,
                     struct dlr_version v)
@@ -225,7 +226,8 @@ static struct dlr_slot_table_slot *choose(struct dlr_scrub *s)
     return best;
 }
 
-/* Copies under way, and slots that are being filled, are what the node's memory is for. */
+/* Copies under way, and slots that are being filled, are what the node's memory is for.
+ */
 static bool is_quiet(const struct dlr_data *d)
 {
     if (!d->configured || d->sends || d->recvs || d->sums || d->gathering ||
@@ -253,8 +255,8 @@ static void begin(struct dlr_scrub *s, struct dlr_slot_table_slot *held)
     dlr_work_add(s->work, &s->job);
 }
 
-/* Before any head is looked at. What a slot held is not to be read there any more; where nobody knows what
- * that was, the newest is a guess.
+/* Before any head is looked at. What a slot held is not to be read there any more;
+ * where nobody knows what that was, the newest is a guess.
  */
 static void look_at_heads(struct dlr_data *d)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums again, slowly, what this node holds, so that memory that went bad is found while another copy is
- * good. One block at a time, when nothing is copied or filled; the loop's thread owns the state.
+/* Sums again, slowly, what this node holds, so that memory that went bad is found while
+ * another copy is good. One block at a time, when nothing is copied or filled; the
+ * loop's thread owns the state.
  */
 #ifndef DLR_CKPT_STREAM_SCRUB_H
 #define DLR_CKPT_STREAM_SCRUB_H

@@ -50,7 +50,9 @@ void dlr_send_end(struct dlr_send *s, int rc, const char *why)
 
 static void pump(struct dlr_send *s);
 
-/* True when the next piece must wait for a slot that is filled, or its turn (--dlrover-set=pace). */
+/* True when the next piece must wait for a slot that is filled, or its turn
+ * (--dlrover-set=pace).
+ */
 static bool hold_back(struct dlr_send *s, size_t bytes)
 {
     struct dlr_data *d = s->d;
@@ -235,8 +237,9 @@ static void tell_devices(struct dlr_send *s)
     dlr_stream_send_agent(s->d, &msg, NULL, 0);
 }
 
-/* A supervisor that took over asks again for what its former one had asked for: to begin anew would move
- * the same bytes twice. NULL: it is not under way. A save's copy is not such a request.
+/* A supervisor that took over asks again for what its former one had asked for: to
+ * begin anew would move the same bytes twice. NULL: it is not under way. A save's copy
+ * is not such a request.
  */
 static struct dlr_send *under_way(const struct dlr_send *s)
 {
@@ -341,8 +344,9 @@ static void on_answer(struct dlr_send *s, const struct dlr_wire_answer *answer)
     }
 }
 
-/* A refusal need not be proved: a receiver of another round has not our key, and who can say it in its place can cut
- * the connection as well. That it is wanted, is whole or was there already must be.
+/* A refusal need not be proved: a receiver of another round has not our key, and who
+ * can say it in its place can cut the connection as well. That it is wanted, is whole
+ * or was there already must be.
  */
 static bool is_believed(const struct dlr_send *s, const struct dlr_net_in *in,
                         const struct dlr_wire_answer *answer)

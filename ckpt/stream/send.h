@@ -44,9 +44,13 @@ struct dlr_send {
 
 /* Sends BEGIN; s may be gone after it. */
 void dlr_send_ask(struct dlr_send *s);
-/* s was held back: when it is to be looked at again, at if nothing holds it; s may be gone then. */
+/* s was held back: when it is to be looked at again, at if nothing holds it; s may be
+ * gone then.
+ */
 int64_t dlr_send_resume(struct dlr_send *s, int64_t at);
-/* The transfer's fate is known; it leaves when its buffers are its own again. why is a literal. */
+/* The transfer's fate is known; it leaves when its buffers are its own again. why is a
+ * literal.
+ */
 void dlr_send_end(struct dlr_send *s, int rc, const char *why);
 
 #endif

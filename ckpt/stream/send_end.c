@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers that go out and end, or go on, from outside: another round, a lost connection, a limit. */
+/* Transfers that go out and end, or go on, from outside: another round, a lost
+ * connection, a limit.
+ */
 #include <errno.h>
 
 #include "ckpt/stream/send.h"
@@ -57,8 +59,8 @@ void dlr_data_send_down(struct dlr_data *d, struct dlr_net_peer *peer, int rc)
     end_all_to(d, peer, rc, "the connection to the receiver failed");
 }
 
-/* When a connection that s waits for has been silent for too long. No error tells of a network
- * that swallows what is sent (UCX 1.13 over TCP: none in 60 s).
+/* When a connection that s waits for has been silent for too long. No error tells of a
+ * network that swallows what is sent (UCX 1.13 over TCP: none in 60 s).
  */
 static int64_t silent_ms(const struct dlr_send *s)
 {
@@ -71,8 +73,9 @@ static int64_t silent_ms(const struct dlr_send *s)
     return moved + s->d->conf.answer_timeout_ms + DLR_DATA_SILENT_MS;
 }
 
-/* Gives up connections on which nothing moves, with all that is on them: the next transfer has a new
- * one, which does not wait for the old one's next try when the network is back.
+/* Gives up connections on which nothing moves, with all that is on them: the next
+ * transfer has a new one, which does not wait for the old one's next try when the
+ * network is back.
  */
 static void end_silent(struct dlr_data *d, int64_t now_ms)
 {

@@ -345,7 +345,8 @@ void dlr_slot_table_reject(struct dlr_slot_table_slot *held)
     settle(held);
 }
 
-/* Those that are as large as the rank's largest: one left from smaller states is none. */
+/* Those that are as large as the rank's largest: one left from smaller states is none.
+ */
 static unsigned count_slots(const struct dlr_slot_table *h, int32_t rank)
 {
     uint64_t room = dlr_slot_table_room(h, rank);
@@ -427,8 +428,9 @@ void dlr_slot_table_drop(struct dlr_slot_table *h, const struct dlr_version *v)
             dlr_slot_table_reject(held);
         } else if (whole(held, &info) &&
                    (!v || dlr_version_cmp(info.version, *v) > 0)) {
-            /* At once, though it be read: the worker that takes it next must not lose what it
-             * saves in it, and who reads compares sums. */
+            /* At once, though it be read: the worker that takes it next must not lose
+             * what it saves in it, and who reads compares sums.
+             */
             if (is_own(h, held))
                 dlr_slot_set_state(held->slot, DLR_SLOT_DEAD);
             else

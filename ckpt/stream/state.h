@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data process: what its parts share. One loop owns all of it, driven by one of two threads
- * (idle_thread.h); others see only their jobs.
- */
+/* The data process: what its parts share. One loop owns all of it, driven by one of two
+ * threads (idle_thread.h); others see only their jobs. */
 #ifndef DLR_CKPT_STREAM_STATE_H
 #define DLR_CKPT_STREAM_STATE_H
 
@@ -22,16 +21,16 @@
 #include "common/local/split.h"
 
 #define DLR_DATA_NEVER INT64_MAX
-#define DLR_DATA_FLUSH_MS                                                              \
-    200 /* requests of an ended transfer, before its connection is cut */
-#define DLR_DATA_STUCK_MS                                                              \
-    5000 /* and after: UCX has lost them, only a new process helps */
+/* requests of an ended transfer, before its connection is cut */
+#define DLR_DATA_FLUSH_MS 200
+/* and after: UCX has lost them, only a new process helps */
+#define DLR_DATA_STUCK_MS 5000
 
-#define DLR_DATA_SILENT_MS                                                             \
-    2000 /* beyond the answer's limit: a connection on which nothing moves is given up */
+/* beyond the answer's limit: a connection on which nothing moves is given up */
+#define DLR_DATA_SILENT_MS 2000
 #define DLR_DATA_HURRY 4 /* past 1/4 of its limit a copy is as urgent as a restart's */
-#define DLR_DATA_REJECTED_MS                                                           \
-    1000 /* a block of a version that is decided against, before its slot is freed */
+/* a block of a version that is decided against, before its slot is freed */
+#define DLR_DATA_REJECTED_MS 1000
 
 struct dlr_data_conf {
     int64_t transfer_timeout_ms; /* one transfer, from its beginning to its end */
@@ -64,9 +63,9 @@ struct dlr_data {
     struct dlr_net *net;
     struct dlr_work *work;  /* files and memory */
     struct dlr_work *check; /* checksums of what comes in */
-    struct dlr_work
-        *save;          /* slots to files: may take long, nothing else waits for it */
-    atomic_uint urgent; /* saves without a limit that wait or run */
+    /* slots to files: may take long, nothing else waits for it */
+    struct dlr_work *save;
+    atomic_uint urgent;         /* saves without a limit that wait or run */
     struct dlr_save *gathering; /* more slots are to come for its file, or NULL */
     struct dlr_work *sum;       /* blocks that are added up */
     struct dlr_slot_table held;
@@ -165,9 +164,9 @@ void dlr_data_dispatch(struct dlr_data *d, unsigned kind, struct dlr_net_in *in)
 void dlr_data_recv_begin(struct dlr_data *d, struct dlr_net_in *in);
 void dlr_data_recv_block(struct dlr_data *d, struct dlr_net_in *in);
 void dlr_data_recv_round(struct dlr_data *d);
-/* Ends those of versions that are decided against and still wait for a slot: no byte came. Those
- * that have one end with their next block, or when none comes for DLR_DATA_REJECTED_MS.
- */
+/* Ends those of versions that are decided against and still wait for a slot: no byte
+ * came. Those that have one end with their next block, or when none comes for
+ * DLR_DATA_REJECTED_MS. */
 void dlr_data_recv_decided(struct dlr_data *d);
 /* A slot may be free now: transfers that wait for it look again. What d->held calls. */
 void dlr_data_recv_retry(struct dlr_data *d);

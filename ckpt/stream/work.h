@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads for what blocks or computes (memory, files, checksums); the results come back to the
- * loop.
+/* Threads for what blocks or computes (memory, files, checksums); the results come back
+ * to the loop.
  */
 #ifndef DLR_CKPT_STREAM_WORK_H
 #define DLR_CKPT_STREAM_WORK_H
@@ -9,8 +9,9 @@
 
 struct dlr_work;
 
-/* A job: run() in the thread, done() later in the caller of dlr_work_finish(). Both get the
- * job itself; the struct is embedded in the caller's. err holds what run() returned.
+/* A job: run() in the thread, done() later in the caller of dlr_work_finish(). Both get
+ * the job itself; the struct is embedded in the caller's. err holds what run()
+ * returned.
  */
 struct dlr_job {
     struct dlr_job *next;

@@ -8,9 +8,10 @@
 #include "common/base/str.h"
 #include "common/local/message.h"
 
-/* In a container the socket's path names nothing; the descriptor that the task inherited leads to
- * it through /proc. The path comes first: most programs close what they inherit before they start
- * others, and that number may be any file by now (then the connect fails).
+/* In a container the socket's path names nothing; the descriptor that the task
+ * inherited leads to it through /proc. The path comes first: most programs close what
+ * they inherit before they start others, and that number may be any file by now (then
+ * the connect fails).
  */
 int dlr_agent_socket_connect(int64_t timeout_ms, int *ret_fd, struct dlr_err *err)
 {

@@ -18,8 +18,8 @@
 #define STACK_BYTES (256u << 10)
 #define NS_PER_S 1000000000ull
 
-/* One for the process, not one for each checkpoint that it opens: the lease goes on when the
- * program has closed its checkpoint, until its end.
+/* One for the process, not one for each checkpoint that it opens: the lease goes on
+ * when the program has closed its checkpoint, until its end.
  */
 static struct {
     pid_t pid; /* whose timer and thread these are: a forked child has neither */
@@ -42,7 +42,9 @@ static void arm(uint64_t lease_ns)
     timer_settime(lease.timer, TIMER_ABSTIME, &when, NULL);
 }
 
-/* Sleeps until the agent writes the next lease; if it never does, the timer has the last word. */
+/* Sleeps until the agent writes the next lease; if it never does, the timer has the
+ * last word.
+ */
 static void *keep_armed(void *arg)
 {
     for (;;) {
@@ -56,9 +58,10 @@ static void *keep_armed(void *arg)
     return NULL;
 }
 
-/* While a process forks, a thread that writes to memory which the child inherits waits until all
- * of it is copied: 0.1 s and more for each GB. So the stack is memory that no child inherits, and
- * is there before it is needed; the thread writes to nothing else. NULL: a usual stack will do.
+/* While a process forks, a thread that writes to memory which the child inherits waits
+ * until all of it is copied: 0.1 s and more for each GB. So the stack is memory that no
+ * child inherits, and is there before it is needed; the thread writes to nothing else.
+ * NULL: a usual stack will do.
  */
 static void *make_stack(void)
 {
@@ -109,8 +112,9 @@ static int start_thread(struct dlr_err *err)
     return 0;
 }
 
-/* Slurm suspends a job with SIGTSTP and, two seconds later, SIGSTOP. The first would stop us
- * before the agent can hold the lease, so it is ignored unless the program wants it.
+/* Slurm suspends a job with SIGTSTP and, two seconds later, SIGSTOP. The first would
+ * stop us before the agent can hold the lease, so it is ignored unless the program
+ * wants it.
  */
 static void outlast_sigtstp(void)
 {
@@ -121,7 +125,9 @@ static void outlast_sigtstp(void)
         signal(SIGTSTP, SIG_IGN);
 }
 
-/* A timer set to the past kills an interrupt later, and some instructions are run until then. */
+/* A timer set to the past kills an interrupt later, and some instructions are run until
+ * then.
+ */
 static void obey(uint64_t lease_ns)
 {
     arm(lease_ns);
@@ -161,7 +167,9 @@ int dlr_lease_follow(int page_fd, struct dlr_err *err)
     old = atomic_exchange(&lease.page, page);
     if (lease.pid != getpid())
         return start(err);
-    /* The old page stays mapped, the thread may look at it still. Nobody else writes it now. */
+    /* The old page stays mapped, the thread may look at it still. Nobody else writes it
+     * now.
+     */
     atomic_fetch_add(&old->lease_seq, 1);
     wake(old);
     return 0;

@@ -17,7 +17,8 @@
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
 
-/* A slot must be what the agent said it is: of this version, rank and number of ranks. */
+/* A slot must be what the agent said it is: of this version, rank and number of ranks.
+ */
 static int check_slot(struct dlr_ckpt *ck, const struct dlr_slot *slot, int rank,
                       struct dlr_slot_info *info, struct dlr_err *err)
 {
@@ -44,9 +45,11 @@ static int check_slot(struct dlr_ckpt *ck, const struct dlr_slot *slot, int rank
     return 0;
 }
 
-/* --- other ranks ------------------------------------------------------------------------ */
+/* --- other ranks ------------------------------------------------------------------ */
 
-/* Asks the agent on a connection of its own: the worker's is the saver's once restore is over. */
+/* Asks the agent on a connection of its own: the worker's is the saver's once restore
+ * is over.
+ */
 static int ask(struct dlr_ckpt *ck, struct dlr_local_msg *msg,
                enum dlr_local_type answer, int *ret_fd, struct dlr_err *err)
 {
@@ -147,7 +150,7 @@ static int check_offer(struct dlr_ckpt *ck, struct dlr_slot_info *info,
     return rc;
 }
 
-/* --- restore ------------------------------------------------------------------------------ */
+/* --- restore ---------------------------------------------------------------------- */
 
 int dlr_supervised_list(struct dlr_ckpt *ck, struct dlr_ckpt_version *ret, unsigned max)
 {
@@ -236,7 +239,8 @@ int dlr_supervised_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
     if (report(ck, rc) < 0)
         return dlr_fail(&ck->err, -ECONNRESET, "the agent is gone");
     if (rc < 0) {
-        /* All ranks load the same version or none goes on: the round is about to end. */
+        /* All ranks load the same version or none goes on: the round is about to end.
+         */
         dlr_supervised_await(ck, DLR_LOCAL_GO, fds, &nfds);
         ck->err = why;
         return rc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Under a job: the node's agent gives the slots and says when to use them (docs/protocol.md
- * section 3). The program's thread uses the socket until the saver runs, the saver from then
- * on.
+/* Under a job: the node's agent gives the slots and says when to use them
+ * (docs/protocol.md section 3). The program's thread uses the socket until the saver
+ * runs, the saver from then on.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -128,7 +128,7 @@ static int supervised_open(struct dlr_ckpt *ck)
     return rc;
 }
 
-/* --- in the helper thread ---------------------------------------------------------- */
+/* --- in the helper thread --------------------------------------------------------- */
 
 /* Seals the snapshot or lets the slot go, and puts the word about it into sup->msg. */
 static int finish(void *arg, int rc, struct dlr_err *err)
@@ -176,8 +176,8 @@ static uint64_t room(const struct supervised *sup)
     return bytes;
 }
 
-/* Asks for larger slots when the layout needs them. One question at a time: the answer to the
- * last one may be too small already.
+/* Asks for larger slots when the layout needs them. One question at a time: the answer
+ * to the last one may be too small already.
  */
 static void reserve_more(struct dlr_ckpt *ck)
 {
@@ -226,8 +226,9 @@ static void posted(void *arg)
     reserve_more(ck);
 }
 
-/* The slots, or larger ones in their place; the descriptors are closed by the caller. The program's
- * thread leaves slots alone that are too small for its layout, so those may go.
+/* The slots, or larger ones in their place; the descriptors are closed by the caller.
+ * The program's thread leaves slots alone that are too small for its layout, so those
+ * may go.
  */
 static void take_slots(struct dlr_ckpt *ck, const int *fds, unsigned nfds)
 {
@@ -288,7 +289,7 @@ static int receive(void *arg)
 static const struct dlr_snapshot_thread_ops snapshot_thread_ops = {finish, finished,
                                                                    posted, receive};
 
-/* --- in the program's thread ------------------------------------------------------- */
+/* --- in the program's thread ------------------------------------------------------ */
 
 static int supervised_start(struct dlr_ckpt *ck)
 {
@@ -348,7 +349,8 @@ static int supervised_resize(struct dlr_ckpt *ck)
     return 0;
 }
 
-/* The step goes on without a save: nothing is waited for, and all ranks do without it. */
+/* The step goes on without a save: nothing is waited for, and all ranks do without it.
+ */
 static int skip(struct dlr_ckpt *ck, uint64_t step, const char *why)
 {
     atomic_fetch_add(&ck->page->skipped, 1);
@@ -356,8 +358,8 @@ static int skip(struct dlr_ckpt *ck, uint64_t step, const char *why)
     return 0;
 }
 
-/* A free slot becomes OPEN: which one; -ENODEV: they are not here yet, -ENOSPC: nor large enough,
- * -EBUSY: none is free.
+/* A free slot becomes OPEN: which one; -ENODEV: they are not here yet, -ENOSPC: nor
+ * large enough, -EBUSY: none is free.
  */
 static int take_slot(struct supervised *sup)
 {
@@ -366,7 +368,9 @@ static int take_slot(struct supervised *sup)
     pthread_mutex_lock(&sup->lock);
     if (sup->nslots > 0)
         rc = -EBUSY;
-    /* While larger ones are asked for these are about to go, even if they would do again. */
+    /* While larger ones are asked for these are about to go, even if they would do
+     * again.
+     */
     if (sup->nslots > 0 && (sup->asked || room(sup) < sup->want_bytes))
         rc = -ENOSPC;
     for (unsigned k = 0; k < sup->nslots && rc == -EBUSY; k++)

@@ -29,9 +29,8 @@ struct supervised {
     bool offered; /* a version to restore, not yet asked for */
     struct dlr_version offer;
     uint32_t offer_world; /* ranks that made it */
-    struct dlr_slot
-        *offer_slot;      /* NULL when they were not as many as now: the slots are asked
-                                    for one by one */
+    /* NULL when they were not as many as now: the slots are asked for one by one */
+    struct dlr_slot *offer_slot;
     bool offer_elsewhere; /* this rank's own may be on another node: it is asked for */
     char offer_fault[DLR_ERR_TEXT];    /* why there is no offer_slot */
     struct dlr_slot_file_heads *heads; /* of files, while they are read; else NULL */
@@ -59,7 +58,9 @@ int dlr_supervised_tell(struct supervised *sup);
 struct dlr_local_msg *dlr_supervised_compose(struct dlr_ckpt *ck,
                                              enum dlr_local_type type, uint64_t step);
 
-/* Waits for a message of this type; others are passed over. Its descriptors are the caller's. */
+/* Waits for a message of this type; others are passed over. Its descriptors are the
+ * caller's.
+ */
 int dlr_supervised_await(struct dlr_ckpt *ck, enum dlr_local_type type,
                          int fds[DLR_LOCAL_FDS], unsigned *ret_nfds);
 

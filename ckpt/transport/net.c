@@ -15,8 +15,8 @@
 #include "common/base/log.h"
 
 #define BACKS 2 /* of which a process has so many at most */
-#define PART                                                                           \
-    3 /* an address: for each back end its id, 2 bytes of length, its own address */
+/* an address: for each back end its id, 2 bytes of length, its own address */
+#define PART 3
 
 struct dlr_net {
     struct dlr_net_link *links[BACKS]; /* the one to prefer first */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a back end of net.h is made of; only net.c and the back ends see it. Each function has the contract
- * of the one of net.h that it is named like.
+/* What a back end of net.h is made of; only net.c and the back ends see it. Each
+ * function has the contract of the one of net.h that it is named like.
  */
 #ifndef DLR_CKPT_TRANSPORT_NET_BACKEND_H
 #define DLR_CKPT_TRANSPORT_NET_BACKEND_H

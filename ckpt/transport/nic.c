@@ -164,7 +164,9 @@ bool dlr_nic_named(const char *list, const char *device)
     return false;
 }
 
-/* Adds the NUMA node of a device, once; those that are on none, or not of hardware, have none. */
+/* Adds the NUMA node of a device, once; those that are on none, or not of hardware,
+ * have none.
+ */
 static void add_numa(const char *root, const char *device, char *list, size_t size)
 {
     static const char *const classes[] = {"infiniband", "net"};
@@ -186,7 +188,9 @@ static void add_numa(const char *root, const char *device, char *list, size_t si
         add(list, size, word);
 }
 
-/* Lines such as "   lane[0]:  2:tcp/eth0.0 md[1]  -> addr[1]..."; .0 is a path of the device. */
+/* Lines such as "   lane[0]:  2:tcp/eth0.0 md[1]  -> addr[1]..."; .0 is a path of the
+ * device.
+ */
 void dlr_nic_parse(const char *info, char *ret_devices, size_t size)
 {
     const char *lane = info;

@@ -17,7 +17,7 @@
 
 #define EVENTS 64
 
-/* --- opening and closing ------------------------------------------------------------------ */
+/* --- opening and closing ---------------------------------------------------------- */
 
 static void close_link(struct dlr_net_link *link)
 {
@@ -98,7 +98,7 @@ static int link_fd(const struct dlr_net_link *link)
     return ((const struct dlr_tls *)link)->fd;
 }
 
-/* --- driving ------------------------------------------------------------------------------ */
+/* --- driving ---------------------------------------------------------------------- */
 
 static bool is_listener(const struct dlr_tls *net, const void *ptr)
 {
@@ -246,7 +246,7 @@ static int set_key(struct dlr_net_link *link, const void *secret, size_t bytes)
     return rc;
 }
 
-/* --- connections -------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------ */
 
 static struct dlr_tls_conn *known(struct dlr_tls *net, const struct dlr_tls_address *to)
 {

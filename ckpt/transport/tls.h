@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stream between data processes: what its parts share. TCP under TLS 1.3, keyed by the round's secret; nothing that
- * comes from a connection is looked at, and next to nothing reserved for it, before its other end has proved that it
- * has the key.
+/* The stream between data processes: what its parts share. TCP under TLS 1.3, keyed by
+ * the round's secret; nothing that comes from a connection is looked at, and next to
+ * nothing reserved for it, before its other end has proved that it has the key.
  */
 #ifndef DLR_CKPT_TRANSPORT_TLS_H
 #define DLR_CKPT_TRANSPORT_TLS_H
@@ -11,12 +11,12 @@
 #include "ckpt/transport/tls_key.h"
 
 #define DLR_TLS_PROVE_MS 5000 /* for who calls to prove itself */
-#define DLR_TLS_PLACE_MS                                                               \
-    1000 /* an address, before the next of the same process is tried */
-#define DLR_TLS_UNPROVEN_MAX                                                           \
-    64 /* connections that have not; the oldest of the host that has most is cut */
-#define DLR_TLS_RETIRE_BYTES                                                           \
-    (UINT64_C(1) << 37) /* under one key, by which no new transfer begins there */
+/* an address, before the next of the same process is tried */
+#define DLR_TLS_PLACE_MS 1000
+/* connections that have not; the oldest of the host that has most is cut */
+#define DLR_TLS_UNPROVEN_MAX 64
+/* under one key, by which no new transfer begins there */
+#define DLR_TLS_RETIRE_BYTES (UINT64_C(1) << 37)
 
 enum dlr_tls_state {
     DLR_TLS_HELLO,     /* called; nothing but bytes in the socket */
@@ -49,9 +49,9 @@ struct dlr_tls_conn {
     /* of one that calls */
     struct dlr_tls_address to;
     unsigned place;
-    bool
-        answered; /* somebody who has not our key was there, in this turn of places ... */
-    bool met;     /* ... or in any */
+    /* somebody who has not our key was there, in this turn of places ... */
+    bool answered;
+    bool met; /* ... or in any */
     int64_t try_ms, pause_ms;
 };
 
@@ -78,7 +78,9 @@ struct dlr_tls {
 /* --- tls_listen.c */
 int dlr_tls_listen(struct dlr_tls *net, const struct dlr_net_conf *conf,
                    struct dlr_err *err);
-/* Accepts who calls, at most as many as may be unproven at once: what else goes on has its turn between them. */
+/* Accepts who calls, at most as many as may be unproven at once: what else goes on has
+ * its turn between them.
+ */
 unsigned dlr_tls_accept(struct dlr_tls *net);
 
 /* --- tls_conn.c */
@@ -87,7 +89,8 @@ int dlr_tls_accepted(struct dlr_tls *net, int fd);
 /* One that is made. */
 int dlr_tls_call(struct dlr_tls *net, const struct dlr_tls_address *to,
                  struct dlr_tls_conn **ret);
-/* Moves what can be moved without waiting, a bounded amount; how many things were done. */
+/* Moves what can be moved without waiting, a bounded amount; how many things were done.
+ */
 unsigned dlr_tls_work(struct dlr_tls_conn *c);
 /* Whether it has something to do without an event. */
 bool dlr_tls_busy(const struct dlr_tls_conn *c);

@@ -14,8 +14,8 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 
-#define BUDGET                                                                         \
-    (512 * 1024)    /* bytes of one call and direction, before others have a turn */
+/* bytes of one call and direction, before others have a turn */
+#define BUDGET (512 * 1024)
 #define PAUSE_MS 20 /* before one whose key was not known is tried again, doubled */
 #define PAUSE_MAX_MS 200
 
@@ -47,7 +47,7 @@ static int watch(struct dlr_tls_conn *c)
     return epoll_ctl(c->net->fd, EPOLL_CTL_ADD, c->fd, &event) < 0 ? -errno : 0;
 }
 
-/* --- frames ------------------------------------------------------------------------------- */
+/* --- frames ----------------------------------------------------------------------- */
 
 static void on_message(void *arg, unsigned kind, const void *data, size_t bytes)
 {
@@ -83,7 +83,7 @@ static void on_offered(void *arg, unsigned kind, struct dlr_net_part head,
 
 static const struct dlr_frames_ops frames_ops = {on_message, on_offered};
 
-/* --- beginning ---------------------------------------------------------------------------- */
+/* --- beginning -------------------------------------------------------------------- */
 
 static struct dlr_tls_conn *new_conn(struct dlr_tls *net, int fd)
 {
@@ -188,7 +188,7 @@ int dlr_tls_call(struct dlr_tls *net, const struct dlr_tls_address *to,
     return 0;
 }
 
-/* --- the handshake ------------------------------------------------------------------------ */
+/* --- the handshake ---------------------------------------------------------------- */
 
 static void begin_tls(struct dlr_tls_conn *c)
 {
@@ -200,7 +200,9 @@ static void begin_tls(struct dlr_tls_conn *c)
         dlr_tls_over(c, -ENOMEM);
 }
 
-/* It was called: by somebody who speaks TLS, or it ends before anything is reserved for it. */
+/* It was called: by somebody who speaks TLS, or it ends before anything is reserved for
+ * it.
+ */
 static unsigned hear_hello(struct dlr_tls_conn *c)
 {
     unsigned char first[DLR_TLS_HELLO_MAX];
@@ -269,7 +271,7 @@ static unsigned shake_hands(struct dlr_tls_conn *c)
     return 1;
 }
 
-/* --- data --------------------------------------------------------------------------------- */
+/* --- data ------------------------------------------------------------------------- */
 
 static unsigned read_some(struct dlr_tls_conn *c)
 {
@@ -391,8 +393,8 @@ bool dlr_tls_outlived(const struct dlr_tls_conn *c)
     return c->stale || (!c->called && c->moved_bytes >= DLR_TLS_RETIRE_BYTES);
 }
 
-/* Of a connection that is not made yet, or for nothing new. Whoever is met has so long to have our key; where nobody
- * answers it is tried until our users give it up.
+/* Of a connection that is not made yet, or for nothing new. Whoever is met has so long
+ * to have our key; where nobody answers it is tried until our users give it up.
  */
 static int64_t limit_of(const struct dlr_tls_conn *c)
 {

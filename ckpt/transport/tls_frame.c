@@ -7,8 +7,8 @@
 
 #include "ckpt/transport/wire.h"
 
-/* A frame to send, and the request that it belongs to. That of an offer goes from the queue to those
- * that wait for an answer, and into the queue once more with the data.
+/* A frame to send, and the request that it belongs to. That of an offer goes from the
+ * queue to those that wait for an answer, and into the queue once more with the data.
  */
 struct item {
     struct item *next;
@@ -250,7 +250,7 @@ unsigned dlr_frames_inflight(const struct dlr_frames *f)
     return f->count;
 }
 
-/* --- what goes out ------------------------------------------------------------------------ */
+/* --- what goes out ---------------------------------------------------------------- */
 
 bool dlr_frames_next(const struct dlr_frames *f, const void **ret_from,
                      size_t *ret_bytes)
@@ -288,7 +288,7 @@ void dlr_frames_went(struct dlr_frames *f, size_t bytes)
         finish(f, item, 0);
 }
 
-/* --- what comes in ------------------------------------------------------------------------ */
+/* --- what comes in ---------------------------------------------------------------- */
 
 /* The peer answers an offer. */
 static int on_answer(struct dlr_frames *f, const struct dlr_frame *frame)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said inside a stream between two data processes (docs/protocol.md section 4): frames, and which offers
- * and receives are outstanding. Without I/O: the caller moves the bytes. Little endian.
+/* What is said inside a stream between two data processes (docs/protocol.md section 4):
+ * frames, and which offers and receives are outstanding. Without I/O: the caller moves
+ * the bytes. Little endian.
  */
 #ifndef DLR_CKPT_TRANSPORT_TLS_FRAME_H
 #define DLR_CKPT_TRANSPORT_TLS_FRAME_H
@@ -12,8 +13,8 @@
 
 enum dlr_frame_type {
     DLR_FRAME_MESSAGE = 1, /* bytes of it follow */
-    DLR_FRAME_OFFER =
-        2, /* its head follows; seq is the sender's, bytes what it offers */
+    /* its head follows; seq is the sender's, bytes what it offers */
+    DLR_FRAME_OFFER = 2,
     DLR_FRAME_TAKE = 3,   /* the receiver wants what was offered as seq ... */
     DLR_FRAME_REFUSE = 4, /* ... or does not */
     DLR_FRAME_DATA = 5,   /* what was offered as seq and taken; bytes of it follow */
@@ -27,13 +28,13 @@ struct dlr_frame {
 };
 static_assert(sizeof(struct dlr_frame) == 16, "stream layout");
 
-#define DLR_FRAME_FIRST                                                                \
-    65536 /* bytes that a message is given before any came; then as many again as came */
-#define DLR_FRAME_OWED_MAX                                                             \
-    4096 /* answers that a peer does not read, before it is read no more */
+/* bytes that a message is given before any came; then as many again as came */
+#define DLR_FRAME_FIRST 65536
+/* answers that a peer does not read, before it is read no more */
+#define DLR_FRAME_OWED_MAX 4096
 
-/* Takes the beginning of a frame apart: 0, or -EBADMSG for one that we never send, or a message longer than any of
- * its kind (dlr_wire_most()).
+/* Takes the beginning of a frame apart: 0, or -EBADMSG for one that we never send, or a
+ * message longer than any of its kind (dlr_wire_most()).
  * Foreign bytes: fuzz target data_stream.
  */
 int dlr_frame_read(const void *from, struct dlr_frame *ret);
@@ -55,9 +56,13 @@ void dlr_frames_cancel(struct dlr_frames *f, int rc);
 
 /* Where the next bytes that come in are to be put, and at most how many: never 0. */
 void dlr_frames_room(struct dlr_frames *f, void **ret_to, size_t *ret_bytes);
-/* So many were put there. Calls back. -errno: the peer said what it never says; what is outstanding stays. */
+/* So many were put there. Calls back. -errno: the peer said what it never says; what is
+ * outstanding stays.
+ */
 int dlr_frames_came(struct dlr_frames *f, size_t bytes);
-/* The peer does not read the answers that it makes us give: nothing of it is to be read. */
+/* The peer does not read the answers that it makes us give: nothing of it is to be
+ * read.
+ */
 bool dlr_frames_full(const struct dlr_frames *f);
 
 /* The next bytes to go out; false: none. */

@@ -144,8 +144,9 @@ static int error_of(SSL *ssl, int rc)
     }
 }
 
-/* OpenSSL moves a record with each call, and with its own large buffer (SSL_set_read_ahead()) all that is in it for
- * each record: 8 bytes for one. Where the kernel seals, it wants the socket itself.
+/* OpenSSL moves a record with each call, and with its own large buffer
+ * (SSL_set_read_ahead()) all that is in it for each record: 8 bytes for one. Where the
+ * kernel seals, it wants the socket itself.
  */
 static bool add_buffers(SSL *ssl)
 {
@@ -219,7 +220,9 @@ int dlr_tls_is_hello(const unsigned char *from, size_t bytes)
 {
     size_t record = bytes < 5 ? 0 : (size_t)from[3] << 8 | from[4];
 
-    /* A handshake record, TLS 1.0 to 1.2 by its header, that holds all of a ClientHello. */
+    /* A handshake record, TLS 1.0 to 1.2 by its header, that holds all of a
+     * ClientHello.
+     */
     if ((bytes > 0 && from[0] != 22) || (bytes > 1 && from[1] != 3) ||
         (bytes > 2 && from[2] > 4) ||
         (bytes >= 5 && (record < 4 || record > DLR_TLS_HELLO_MAX - 5)) ||

@@ -28,7 +28,9 @@ static int bind_port(int fd, union dlr_tls_place *place, unsigned port)
     return 0;
 }
 
-/* The first port of the range that is free; any where none is, which is better than no copies. */
+/* The first port of the range that is free; any where none is, which is better than no
+ * copies.
+ */
 static int bind_place(int fd, union dlr_tls_place *place,
                       const struct dlr_net_conf *conf)
 {
@@ -92,7 +94,9 @@ static bool is_unproven(const struct dlr_tls_conn *c)
     return c->called && c->state < DLR_TLS_OPEN;
 }
 
-/* Makes room for one more stranger: who floods the port from one host keeps no other host out. */
+/* Makes room for one more stranger: who floods the port from one host keeps no other
+ * host out.
+ */
 static void cut_one(struct dlr_tls *net)
 {
     unsigned of_group[DLR_CALLERS] = {0}, most = 0, n = 0;

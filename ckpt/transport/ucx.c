@@ -13,8 +13,8 @@
 #include "ckpt/transport/worker.h"
 #include "common/base/cleanup.h"
 
-#define CLOSE_TRIES                                                                    \
-    10000 /* progress calls until the process gives up closing in order */
+/* progress calls until the process gives up closing in order */
+#define CLOSE_TRIES 10000
 
 struct peer {
     struct dlr_net_peer base;
@@ -30,9 +30,10 @@ struct peer {
     unsigned char addr[];
 };
 
-/* Bulk goes out on a lane of its own for each receiver. UCX 1.13 keeps the socket of a closed
- * endpoint open while the other side may still send on it, and crashes when such a socket
- * fails while it also waits for room to write; only the end of the worker ends it.
+/* Bulk goes out on a lane of its own for each receiver. UCX 1.13 keeps the socket of a
+ * closed endpoint open while the other side may still send on it, and crashes when such
+ * a socket fails while it also waits for room to write; only the end of the worker ends
+ * it.
  */
 struct ucx {
     struct dlr_net_link base;
@@ -124,7 +125,8 @@ static void report_failed(struct ucx *net)
     }
 }
 
-/* Outside of UCX's callbacks: reports failed peers, lets go of those that are closed. */
+/* Outside of UCX's callbacks: reports failed peers, lets go of those that are closed.
+ */
 static void reap(struct ucx *net)
 {
     struct peer **at = &net->peers, *peer;

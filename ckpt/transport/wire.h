@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The active messages between data processes (docs/protocol.md section 4). Little endian. All
- * begin the same way; the token is the round's, 16 bytes.
+/* The active messages between data processes (docs/protocol.md section 4). Little
+ * endian. All begin the same way; the token is the round's, 16 bytes.
  */
 #ifndef DLR_CKPT_TRANSPORT_WIRE_H
 #define DLR_CKPT_TRANSPORT_WIRE_H
@@ -81,12 +81,13 @@ static inline uint64_t dlr_wire_most(unsigned kind)
     }
 }
 
-/* Take a message apart that came from outside: 0, or -EBADMSG for one that we never send. They
- * know lengths, magic and version; whose it is and what it asks for is for the caller to judge.
+/* Take a message apart that came from outside: 0, or -EBADMSG for one that we never
+ * send. They know lengths, magic and version; whose it is and what it asks for is for
+ * the caller to judge.
  */
 
-/* *ret_address (head's address_bytes) and *ret_meta (its meta_bytes) point into the message.
- * Foreign bytes: fuzz target data.
+/* *ret_address (head's address_bytes) and *ret_meta (its meta_bytes) point into the
+ * message. Foreign bytes: fuzz target data.
  */
 int dlr_wire_read_begin(const void *msg, size_t bytes, struct dlr_wire_begin *ret,
                         const void **ret_address, const void **ret_meta);

@@ -56,9 +56,10 @@ static bool is_default(const char *config, const char *line)
     return at && (at == config || at[-1] == '\n');
 }
 
-/* Where nobody has chosen, UCX listens on no device that leads to nobody, the loopback above all: whoever
- * reaches its port may write into this process. Nor does it share memory with others of this host: no peer
- * is there, and they could not look into each other.
+/* Where nobody has chosen, UCX listens on no device that leads to nobody, the loopback
+ * above all: whoever reaches its port may write into this process. Nor does it share
+ * memory with others of this host: no peer is there, and they could not look into each
+ * other.
  */
 static void narrow(ucp_config_t *config)
 {
@@ -100,10 +101,10 @@ int dlr_lane_context(ucp_context_h *ret, struct dlr_err *err)
                            .name = "dlrover-data"};
     ucs_status_t status;
 
-    /* A connect to a black hole must not block (133 s with the default of UCX 1.13), and a
-     * quarter of the system calls moves the bytes with a fifth less of the receiver's time.
-     * Only the environment reaches a transport's settings: ucp_config_modify() calls them
-     * invalid.
+    /* A connect to a black hole must not block (133 s with the default of UCX 1.13),
+     * and a quarter of the system calls moves the bytes with a fifth less of the
+     * receiver's time. Only the environment reaches a transport's settings:
+     * ucp_config_modify() calls them invalid.
      */
     setenv("UCX_TCP_CONN_NB", "y", 0);
     setenv("UCX_TCP_RX_SEG_SIZE", "256k", 0);

@@ -29,7 +29,8 @@ int dlr_lane_context(ucp_context_h *ret, struct dlr_err *err);
 /* Opens in place. on_message gets the struct dlr_lane_kind of its message. */
 int dlr_lane_open(struct dlr_lane *lane, ucp_context_h context,
                   ucp_am_recv_callback_t on_message, void *owner, struct dlr_err *err);
-/* Accepts a zeroed one. No request may be in flight, and no callback of it be running. */
+/* Accepts a zeroed one. No request may be in flight, and no callback of it be running.
+ */
 void dlr_lane_close(struct dlr_lane *lane);
 
 #endif

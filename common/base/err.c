@@ -7,7 +7,9 @@
 
 #include "common/base/str.h"
 
-/* The text quotes what users and peers sent: keep it one line and harmless to a terminal. */
+/* The text quotes what users and peers sent: keep it one line and harmless to a
+ * terminal.
+ */
 static void one_line(char *text)
 {
     char *end = text;

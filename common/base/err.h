@@ -18,7 +18,9 @@ struct dlr_err {
 int dlr_fail(struct dlr_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* True for a code by which the network has failed: no way, refused, cut off or too late. */
+/* True for a code by which the network has failed: no way, refused, cut off or too
+ * late.
+ */
 bool dlr_err_is_network(int code);
 
 #endif

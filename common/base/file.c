@@ -78,7 +78,8 @@ static int fail_errno(struct dlr_err *err, const char *what, const char *name)
     return dlr_fail(err, code, "cannot %s '%s': %s", what, name, strerror(-code));
 }
 
-/* The directory that holds name, opened so that it can be synced, and name's last part. */
+/* The directory that holds name, opened so that it can be synced, and name's last part.
+ */
 static int open_dir(int dirfd, const char *name, int *ret_fd, const char **ret_base,
                     struct dlr_err *err)
 {
@@ -100,7 +101,9 @@ static int open_dir(int dirfd, const char *name, int *ret_fd, const char **ret_b
     return 0;
 }
 
-/* Who else has a file open is known only where all that do are of this node; of these the ones that write in place. */
+/* Who else has a file open is known only where all that do are of this node; of these
+ * the ones that write in place.
+ */
 static bool is_local(int fd)
 {
     struct statfs fs;
@@ -110,8 +113,8 @@ static bool is_local(int fd)
             fs.f_type == TMPFS_MAGIC);
 }
 
-/* A lease to write is given to who alone has a file open or mapped; it is not kept. Who opens the file right then is no
- * signal that ends anybody.
+/* A lease to write is given to who alone has a file open or mapped; it is not kept. Who
+ * opens the file right then is no signal that ends anybody.
  */
 static bool is_only_ours(int fd, mode_t mode)
 {
@@ -137,8 +140,8 @@ static int take_old(int dir, const char *old, const char *name, mode_t mode)
     return -1;
 }
 
-/* A file nobody else has: the directory may be shared by nodes, so a pid would not do. What a
- * crash leaves under such a name is never read.
+/* A file nobody else has: the directory may be shared by nodes, so a pid would not do.
+ * What a crash leaves under such a name is never read.
  */
 static int create_temporary(int dir, const char *base, mode_t mode, const char *old,
                             char *name, size_t size, int *ret_fd, struct dlr_err *err)
@@ -318,7 +321,9 @@ int dlr_mkdirs(const char *path, mode_t mode, struct dlr_err *err)
         if (here != '/' && here != '\0')
             continue;
         *p = '\0';
-        /* What exists may refuse mkdir with other codes than EEXIST (read-only, automount). */
+        /* What exists may refuse mkdir with other codes than EEXIST (read-only,
+         * automount).
+         */
         if (mkdir(part, mode) < 0) {
             int code = errno == EEXIST ? ENOTDIR : errno;
 

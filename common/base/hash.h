@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash for tables in memory: not for what is written or sent, and no protection from who picks the bytes. */
+/* A hash for tables in memory: not for what is written or sent, and no protection from
+ * who picks the bytes.
+ */
 #ifndef DLR_COMMON_BASE_HASH_H
 #define DLR_COMMON_BASE_HASH_H
 

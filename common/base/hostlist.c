@@ -14,7 +14,7 @@
 #define DIGITS 9              /* of a number in brackets: more stay in its prefix */
 #define RANGE_MAX 65536       /* names of one range that Slurm expands */
 
-/* --- writing ----------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------- */
 
 static size_t prefix_of(const char *name)
 {
@@ -26,7 +26,9 @@ static size_t prefix_of(const char *name)
     return len - digits;
 }
 
-/* Whether b is the name after a, with numbers written as wide as those of a range from lo on. */
+/* Whether b is the name after a, with numbers written as wide as those of a range from
+ * lo on.
+ */
 static bool follows(const char *a, const char *b, size_t prefix, int width)
 {
     char text[DIGITS + 2];
@@ -104,7 +106,7 @@ int dlr_hostlist_join(const char *const *names, unsigned n, char **ret)
     return 0;
 }
 
-/* --- reading ----------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------- */
 
 /* "1-3" of a bracket; false: it is something else. */
 static bool read_range(struct dlr_hostlist *list)

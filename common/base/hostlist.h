@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of nodes in an order that matters, short enough for one string of an environment (execve(2): 128 KiB). */
+/* Lists of nodes in an order that matters, short enough for one string of an
+ * environment (execve(2): 128 KiB).
+ */
 #ifndef DLR_COMMON_BASE_HOSTLIST_H
 #define DLR_COMMON_BASE_HOSTLIST_H
 
@@ -8,8 +10,9 @@
 
 #define DLR_HOSTLIST_MAX (120u << 10) /* bytes that fit with a variable's name */
 
-/* The names with ',' between them. A list above 16 KiB is folded as Slurm folds it ("n[7,1-3],login"), in the
- * order given. *ret is the caller's. -E2BIG: it is longer than DLR_HOSTLIST_MAX all the same; -ENOMEM.
+/* The names with ',' between them. A list above 16 KiB is folded as Slurm folds it
+ * ("n[7,1-3],login"), in the order given. *ret is the caller's. -E2BIG: it is longer
+ * than DLR_HOSTLIST_MAX all the same; -ENOMEM.
  */
 int dlr_hostlist_join(const char *const *names, unsigned n, char **ret);
 

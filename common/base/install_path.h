@@ -10,8 +10,9 @@
  */
 int dlr_install_path_sibling(const char *name, char *buf, size_t size);
 
-/* From now on memory and descriptors of this process are closed to others of the same user (no
- * ptrace, no /proc/PID/mem, no core dump): it holds a secret key. An exec ends it.
+/* From now on memory and descriptors of this process are closed to others of the same
+ * user (no ptrace, no /proc/PID/mem, no core dump): it holds a secret key. An exec ends
+ * it.
  */
 int dlr_process_keep_secrets(void);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One sink for messages: stderr with the prefix "dlr: " until dlr_log_to() names another. */
+/* One sink for messages: stderr with the prefix "dlr: " until dlr_log_to() names
+ * another.
+ */
 #ifndef DLR_COMMON_BASE_LOG_H
 #define DLR_COMMON_BASE_LOG_H
 
@@ -12,7 +14,9 @@ enum dlr_log_level {
 
 typedef void (*dlr_log_fn)(void *arg, enum dlr_log_level level, const char *text);
 
-/* Sends messages up to max to fn (NULL: back to stderr). Not thread-safe: call at start. */
+/* Sends messages up to max to fn (NULL: back to stderr). Not thread-safe: call at
+ * start.
+ */
 void dlr_log_to(dlr_log_fn fn, void *arg, enum dlr_log_level max);
 
 /* The level named by text ("error", "warn", "info", "debug"), -EINVAL when unknown. */

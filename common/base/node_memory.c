@@ -55,7 +55,9 @@ static int mount_of(int fd)
     return id;
 }
 
-/* For kernels before 5.6, which do not know openat2(2), and where a container forbids it. */
+/* For kernels before 5.6, which do not know openat2(2), and where a container forbids
+ * it.
+ */
 static int step_looking(int dir, const char *name, int flags)
 {
     DLR_AUTO_CLOSE int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -248,7 +250,8 @@ int dlr_memory_find(const char *path, char *buf, size_t size)
     return dlr_format(buf, size, "%s/%s%s", p.top, p.name, p.rest);
 }
 
-/* Makes the directory, under another name when somebody has this one. 1: somebody had. */
+/* Makes the directory, under another name when somebody has this one. 1: somebody had.
+ */
 static int make(int top, char name[DLR_MEMORY_NAME])
 {
     char other[DLR_MEMORY_NAME];

@@ -63,7 +63,9 @@ char *dlr_format_new(const char *fmt, ...)
     return text;
 }
 
-/* Digits at *text; leaves *text behind them. strtoull would take signs, blanks and a base. */
+/* Digits at *text; leaves *text behind them. strtoull would take signs, blanks and a
+ * base.
+ */
 static int digits(const char **text, uint64_t *ret_value)
 {
     const char *p = *text;

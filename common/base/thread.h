@@ -7,8 +7,8 @@
 
 #include "common/base/err.h"
 
-/* Starts run(arg) in a thread called name (15 letters), in which every signal is blocked: signals are the
- * program's business. -errno, with text in err.
+/* Starts run(arg) in a thread called name (15 letters), in which every signal is
+ * blocked: signals are the program's business. -errno, with text in err.
  */
 int dlr_thread_start(const char *name, void *(*run)(void *arg), void *arg,
                      pthread_t *ret_thread, struct dlr_err *err);

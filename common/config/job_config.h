@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings of a supervised job: one table, read by the plugin (the first rows as --dlrover-NAME,
- * and --dlrover for "enable", the others as --dlrover-set=NAME=VALUE), by plugstack.conf
- * (NAME=VALUE) and by keeper, supervisor and agent (--NAME=VALUE). Limits of waits stand here and
- * nowhere else.
+/* The settings of a supervised job: one table, read by the plugin (the first rows as
+ * --dlrover-NAME, and --dlrover for "enable", the others as --dlrover-set=NAME=VALUE),
+ * by plugstack.conf (NAME=VALUE) and by keeper, supervisor and agent (--NAME=VALUE).
+ * Limits of waits stand here and nowhere else.
  */
 #ifndef DLR_COMMON_CONFIG_JOB_CONFIG_H
 #define DLR_COMMON_CONFIG_JOB_CONFIG_H
@@ -12,14 +12,16 @@
 
 #include "common/config/opt.h"
 
-/* What the plugin tells the supervisor beside the settings: where srun's own parser stopped. */
+/* What the plugin tells the supervisor beside the settings: where srun's own parser
+ * stopped.
+ */
 #define DLR_SRUN_WORDS_OPTION "srun-words="
 
 struct dlr_job_config {
     bool enable;     /* --dlrover=on|off */
     unsigned spares; /* nodes of the allocation kept warm */
-    struct dlr_nodes_conf
-        nodes; /* training nodes a round may do with, and has at most */
+    /* training nodes a round may do with, and has at most */
+    struct dlr_nodes_conf nodes;
     struct dlr_ratio_conf max_restarts; /* new rounds after faults of the program */
     struct dlr_heartbeat_conf beat;     /* --dlrover-set=heartbeat */
     char state_dir[DLR_OPT_TEXT];       /* empty: $HOME/.dlrover */
@@ -57,8 +59,8 @@ struct dlr_job_config {
     int64_t partition_grace_ms;    /* too many nodes silent at once: wait so long */
 };
 
-#define DLR_JOB_CONFIG_OPTIONS                                                         \
-    10 /* the first rows are options of their own, for people */
+/* the first rows are options of their own, for people */
+#define DLR_JOB_CONFIG_OPTIONS 10
 
 extern const struct dlr_opt dlr_job_config_opts[];
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One table per module is the only list of its settings. Everything walks it: --help,
- * plugstack.conf words, environment, the command line, completion and the manual's check.
+ * plugstack.conf words, environment, the command line, completion and the manual's
+ * check.
  */
 #ifndef DLR_COMMON_CONFIG_OPT_H
 #define DLR_COMMON_CONFIG_OPT_H
@@ -107,8 +108,8 @@ struct dlr_opt {
 /* Sets every field of conf to its default. A bad default is our bug: -EINVAL. */
 int dlr_opt_defaults(const struct dlr_opt *table, void *conf, struct dlr_err *err);
 
-/* Sets one field from text. -ENOENT for an unknown name, -EINVAL for a bad value; the text
- * names option, value and what would be right. conf is unchanged on failure.
+/* Sets one field from text. -ENOENT for an unknown name, -EINVAL for a bad value; the
+ * text names option, value and what would be right. conf is unchanged on failure.
  */
 int dlr_opt_set(const struct dlr_opt *table, const char *name, const char *value,
                 void *conf, struct dlr_err *err);
@@ -120,8 +121,9 @@ int dlr_opt_set_word(const struct dlr_opt *table, const char *word, void *conf,
 /* The field's value as text that dlr_opt_set() would take. */
 int dlr_opt_show(const struct dlr_opt *opt, const void *conf, char *buf, size_t size);
 
-/* A field that has an order, as a number: counts, milliseconds, bytes, of a heartbeat the time
- * between beats, of N/TIME what it comes to in an hour. -EINVAL for the other types.
+/* A field that has an order, as a number: counts, milliseconds, bytes, of a heartbeat
+ * the time between beats, of N/TIME what it comes to in an hour. -EINVAL for the other
+ * types.
  */
 int dlr_opt_number(const struct dlr_opt *opt, const void *conf, uint64_t *ret_number);
 
@@ -134,8 +136,8 @@ void dlr_opt_help(const struct dlr_opt *table, const char *prefix, FILE *out);
 /* Prints a line for each row, aligned: name, default, what its value is, meaning. */
 void dlr_opt_table(const struct dlr_opt *table, FILE *out);
 
-/* What a DLR_OPT_SHARE is of whole bytes, a size as it is; UINT64_MAX for a share of 0, which is
- * not known.
+/* What a DLR_OPT_SHARE is of whole bytes, a size as it is; UINT64_MAX for a share of 0,
+ * which is not known.
  */
 uint64_t dlr_opt_share(const char *share, uint64_t whole);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of options: from text to what a configuration struct holds, and back. For common/config/opt.c. */
+/* Values of options: from text to what a configuration struct holds, and back. For
+ * common/config/opt.c.
+ */
 #ifndef DLR_COMMON_CONFIG_OPT_VALUE_H
 #define DLR_COMMON_CONFIG_OPT_VALUE_H
 
@@ -24,11 +26,15 @@ union dlr_opt_value {
     char text[DLR_OPT_TEXT];
 };
 
-/* Reads a value; *ret may be changed on failure, -EINVAL or -ERANGE. Foreign bytes: fuzz target opt. */
+/* Reads a value; *ret may be changed on failure, -EINVAL or -ERANGE.
+ * Foreign bytes: fuzz target opt.
+ */
 int dlr_opt_value_parse(enum dlr_opt_type type, const char *text,
                         union dlr_opt_value *ret);
 
-/* Bytes of a value in a configuration struct; of text DLR_OPT_TEXT, whatever its length. */
+/* Bytes of a value in a configuration struct; of text DLR_OPT_TEXT, whatever its
+ * length.
+ */
 size_t dlr_opt_value_size(enum dlr_opt_type type);
 
 /* What would be right, for a message: "'on' or 'off'". */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control messages: JSON objects with "v" and "t", size-limited, every field checked. */
+/* Control messages: JSON objects with "v" and "t", size-limited, every field checked.
+ */
 #ifndef DLR_COMMON_JSON_MESSAGE_H
 #define DLR_COMMON_JSON_MESSAGE_H
 

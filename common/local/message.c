@@ -193,8 +193,8 @@ int dlr_local_connect(const char *path, int64_t timeout_ms, int *ret_fd,
     return 0;
 }
 
-/* Removes a socket of ours that nobody listens on. -EADDRINUSE when somebody does, -EEXIST
- * when path is something else.
+/* Removes a socket of ours that nobody listens on. -EADDRINUSE when somebody does,
+ * -EEXIST when path is something else.
  */
 static int remove_stale(const char *path, struct dlr_err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent: one process per node of the allocation; one thread, one zloop, and nothing that
- * blocks: files other than /dev/shm, Slurm and UCX are for child processes. Seen by main.c and
- * control.c alone, which know all engines:
+/* The agent: one process per node of the allocation; one thread, one zloop, and nothing
+ * that blocks: files other than /dev/shm, Slurm and UCX are for child processes. Seen
+ * by main.c and control.c alone, which know all engines:
  *
  *   base/          reactor, sockets, answers, peers, what a round is; under everything
  *   data/          the data process and requests to it
@@ -11,9 +11,9 @@
  *   lease.c        beats out, leases in; suspend.c: Slurm suspends the job
  *   report.c       node reports by children
  *
- * main.c has who hears of what happens; control.c the supervisor's messages. Before all of
- * them: config.c (the command line), startup.c, restarter.c (starts the agent again when it
- * dies), directory.c (the memory directory).
+ * main.c has who hears of what happens; control.c the supervisor's messages. Before all
+ * of them: config.c (the command line), startup.c, restarter.c (starts the agent again
+ * when it dies), directory.c (the memory directory).
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_AGENT_H
 #define DLR_MPI_LAUNCHER_AGENT_AGENT_H

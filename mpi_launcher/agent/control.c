@@ -60,8 +60,8 @@ static int on_who(struct dlr_agent *a, const json_t *msg)
     return 0;
 }
 
-/* Where this node stands: what a supervisor that knows nothing yet needs to go on. First, so
- * that it can judge what is said after it.
+/* Where this node stands: what a supervisor that knows nothing yet needs to go on.
+ * First, so that it can judge what is said after it.
  */
 static void send_round_state(struct dlr_agent *a)
 {

@@ -34,8 +34,8 @@ int dlr_agent_memory_place(struct dlr_agent_self *self, char *foreign_memory_nam
     return rc;
 }
 
-/* An agent that was told to end takes the memory with it: its successor must not have begun
- * to use it by then.
+/* An agent that was told to end takes the memory with it: its successor must not have
+ * begun to use it by then.
  */
 int dlr_agent_memory_wait(const char *path, int64_t timeout_ms, struct dlr_err *err)
 {

@@ -43,8 +43,8 @@ struct dlr_agent_lease {
     int64_t awake_ns; /* a hold that was asked for before does not count any more */
 };
 
-/* The supervisor does not know that it was not heard here: it must not take this for a fault of
- * the program.
+/* The supervisor does not know that it was not heard here: it must not take this for a
+ * fault of the program.
  */
 static void say_lapsed(struct dlr_agent_lease *l, int64_t silent_ms, unsigned killed)
 {
@@ -137,8 +137,9 @@ void dlr_agent_lease_take(struct dlr_agent_lease *l, const void *data, size_t si
     l->ops->answered(l->arg);
 }
 
-/* An agent that was stopped itself (a suspended job, a busy node) has heard nothing either: that
- * time is no silence of the supervisor's. The workers' lease knows no such mercy.
+/* An agent that was stopped itself (a suspended job, a busy node) has heard nothing
+ * either: that time is no silence of the supervisor's. The workers' lease knows no such
+ * mercy.
  */
 static void compensate_loop_delay(struct dlr_agent_lease *l, int64_t now_ns)
 {

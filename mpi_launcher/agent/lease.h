@@ -56,7 +56,8 @@ void dlr_agent_lease_extend(struct dlr_agent_lease *l, int64_t until_ns);
 void dlr_agent_lease_unhold(struct dlr_agent_lease *l, int64_t grace_ms);
 
 int64_t dlr_agent_lease_dead_ms(const struct dlr_agent_lease *l);
-/* For how long none has come; without the time in which this agent itself was stopped. */
+/* For how long none has come; without the time in which this agent itself was stopped.
+ */
 int64_t dlr_agent_lease_unheard_ms(const struct dlr_agent_lease *l);
 int64_t dlr_agent_lease_silent_ms(const struct dlr_agent_lease *l);
 

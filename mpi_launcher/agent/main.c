@@ -330,7 +330,9 @@ static const struct dlr_agent_succession_ops succession_ops = {
 
 /* --- a new round --- */
 
-/* The supervisor drops what was said before it hears this, then hears of those that stay. */
+/* The supervisor drops what was said before it hears this, then hears of those that
+ * stay.
+ */
 static void turned(struct dlr_agent *a)
 {
     dlr_agent_send_supervisor(a->base, json_pack("{s:i, s:s, s:I, s:I}", "v",
@@ -339,8 +341,8 @@ static void turned(struct dlr_agent *a)
                                                  "turn", (json_int_t)a->round.turn));
 }
 
-/* The same turn of a round once more (a supervisor that came back) changes addresses and partners,
- * not what the workers have.
+/* The same turn of a round once more (a supervisor that came back) changes addresses
+ * and partners, not what the workers have.
  */
 static void enter(struct dlr_agent *a, struct dlr_agent_round *round)
 {

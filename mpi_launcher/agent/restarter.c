@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An agent that dies is not a node that dies: its parent, which does nothing else, starts it
- * again. The snapshots are files and wait for the next one; of the round it knows nothing, which
- * it tells the supervisor (docs/protocol.md, "round_state").
+/* An agent that dies is not a node that dies: its parent, which does nothing else,
+ * starts it again. The snapshots are files and wait for the next one; of the round it
+ * knows nothing, which it tells the supervisor (docs/protocol.md, "round_state").
  */
 #include "mpi_launcher/agent/restarter.h"
 
@@ -27,8 +27,9 @@ static void become_agent(pid_t parent, const sigset_t *before)
     sigprocmask(SIG_SETMASK, before, NULL);
 }
 
-/* Its wait status, when it has ended. The end of the step is passed on to it, and, since
- * proctrack/cgroup tells our own parent alone, that the job is suspended and resumed.
+/* Its wait status, when it has ended. The end of the step is passed on to it, and,
+ * since proctrack/cgroup tells our own parent alone, that the job is suspended and
+ * resumed.
  */
 static int watch(pid_t child, const sigset_t *set)
 {

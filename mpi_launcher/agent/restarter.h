@@ -3,8 +3,8 @@
 #ifndef DLR_MPI_LAUNCHER_AGENT_RESTARTER_H
 #define DLR_MPI_LAUNCHER_AGENT_RESTARTER_H
 
-/* Returns 0 in the process that is to be the agent, a child of the caller; 1 in the caller
- * itself, with the exit code, when no agent is to be started any more; -errno.
+/* Returns 0 in the process that is to be the agent, a child of the caller; 1 in the
+ * caller itself, with the exit code, when no agent is to be started any more; -errno.
  */
 int dlr_agent_restarter(const char *node, int *ret_code);
 

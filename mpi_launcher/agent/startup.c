@@ -11,7 +11,9 @@
 
 #include "common/base/cleanup.h"
 
-/* A signal sent to the whole job (scancel -s, --signal) must not take the snapshots away. */
+/* A signal sent to the whole job (scancel -s, --signal) must not take the snapshots
+ * away.
+ */
 int dlr_agent_take_signals(int *ret_fd, struct dlr_err *err)
 {
     static const int wanted[] = {SIGTERM, SIGTSTP, SIGCONT};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slurm suspends a job (scontrol suspend, gang scheduling) with SIGTSTP to every process of
- * every step, and SIGSTOP two seconds later: time to ask the supervisor to hold the lease. What
- * is stopped without that word is a frozen node, and ends like one.
+/* Slurm suspends a job (scontrol suspend, gang scheduling) with SIGTSTP to every
+ * process of every step, and SIGSTOP two seconds later: time to ask the supervisor to
+ * hold the lease. What is stopped without that word is a frozen node, and ends like
+ * one.
  */
 #include "mpi_launcher/agent/suspend.h"
 

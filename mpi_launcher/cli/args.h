@@ -27,8 +27,9 @@ struct dlr_cli_cmd {
 typedef int (*dlr_cli_set_fn)(void *arg, const char *name, const char *value,
                               struct dlr_err *err);
 
-/* Calls set for each word behind argv[0]. True to go on; false when all is said: help was
- * printed (*ret_code DLR_CLI_OK) or a word was wrong (DLR_CLI_USAGE, one line on stderr).
+/* Calls set for each word behind argv[0]. True to go on; false when all is said: help
+ * was printed (*ret_code DLR_CLI_OK) or a word was wrong (DLR_CLI_USAGE, one line on
+ * stderr).
  */
 bool dlr_cli_parse(const struct dlr_cli_cmd *cmd, int argc, char **argv,
                    dlr_cli_set_fn set, void *arg, int *ret_code);

@@ -42,7 +42,7 @@ static void help(FILE *out)
         "Exit status: 0 when no check failed, 1 when one did, 2 on wrong usage.\n");
 }
 
-/* --- words --------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------ */
 
 static int parse(int argc, char **argv, struct check_conf *conf)
 {
@@ -99,7 +99,7 @@ static int split(char *text, const char ***ret_list)
     return 0;
 }
 
-/* --- output -------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------- */
 
 static int print_checks(bool as_json)
 {

@@ -130,7 +130,7 @@ static const char *check_words(const struct ckpt *c)
     return NULL;
 }
 
-/* --- what is there ----------------------------------------------------------------------- */
+/* --- what is there ---------------------------------------------------------------- */
 
 static int find_dir(struct ckpt *c, struct dlr_err *err)
 {
@@ -169,7 +169,8 @@ static unsigned unwritten(const struct ckpt *c, unsigned at, unsigned end)
     return c->named ? dlr_cli_named_absent(c->files + at, end - at) : 0;
 }
 
-/* The newest version that is whole as far as its names say; the newest where none is. */
+/* The newest version that is whole as far as its names say; the newest where none is.
+ */
 static unsigned newest(const struct ckpt *c)
 {
     for (unsigned at = 0, end; at < c->n; at = end) {
@@ -220,7 +221,7 @@ static uint64_t bytes_of(const struct ckpt *c, unsigned at, unsigned end)
     return bytes;
 }
 
-/* --- ls ------------------------------------------------------------------------------------ */
+/* --- ls --------------------------------------------------------------------------- */
 
 /* Ranks whose files are not there, or shorter than they were. */
 static unsigned missing(const struct ckpt *c, unsigned at, unsigned end,
@@ -291,7 +292,7 @@ static int list(const struct ckpt *c)
     return code;
 }
 
-/* --- verify and export ----------------------------------------------------------------------- */
+/* --- verify and export ------------------------------------------------------------ */
 
 static int check_blocks(struct ckpt *c, const struct dlr_slot *slot, uint32_t n,
                         struct dlr_err *err)
@@ -410,7 +411,7 @@ static int read_all(struct ckpt *c, bool export)
     return code;
 }
 
-/* --- rm -------------------------------------------------------------------------------------- */
+/* --- rm --------------------------------------------------------------------------- */
 
 static void file_gone(void *arg, uint64_t files)
 {

@@ -65,8 +65,8 @@ static int describe(int dirfd, const char *dir, int rank, uint64_t step,
     return rc;
 }
 
-/* How many ranks made the version whose files are these: as the first that can be read says, or as
- * many as there must be.
+/* How many ranks made the version whose files are these: as the first that can be read
+ * says, or as many as there must be.
  */
 static int count_ranks(int dirfd, const char *dir,
                        const struct dlr_standalone_file *files, int n,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The subcommands of dlrover(1). Each gets its own words, argv[0] being the subcommand, and
- * returns the exit code of the program. Blocking.
+/* The subcommands of dlrover(1). Each gets its own words, argv[0] being the subcommand,
+ * and returns the exit code of the program. Blocking.
  */
 #ifndef DLR_MPI_LAUNCHER_CLI_CLI_H
 #define DLR_MPI_LAUNCHER_CLI_CLI_H

@@ -11,11 +11,11 @@
 #include "common/base/install_path.h"
 #include "common/base/str.h"
 
-#define PACKAGES                                                                       \
-    "../lib/python3/dist-packages" /* beside bin/, as `make install` has it */
+/* beside bin/, as `make install` has it */
+#define PACKAGES "../lib/python3/dist-packages"
 
-/* `python -m` looks into the current directory first, whosever that is, and so does -c until the path says
- * otherwise: only sys is there already.
+/* `python -m` looks into the current directory first, whosever that is, and so does -c
+ * until the path says otherwise: only sys is there already.
  */
 #define RUN                                                                            \
     "import sys; sys.path[:1] = sys.path[:1] if sys.path[0] else []; import runpy; "   \

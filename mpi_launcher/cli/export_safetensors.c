@@ -19,7 +19,9 @@ struct files {
     struct dlr_slot_file_heads *heads;
 };
 
-/* The file of another rank, whose parts are compared with their checksums as they are taken. */
+/* The file of another rank, whose parts are compared with their checksums as they are
+ * taken.
+ */
 static int open_other(void *arg, int rank, struct dlr_slot **ret, struct dlr_err *err)
 {
     const struct files *files = arg;

@@ -24,7 +24,8 @@ struct dlr_cli_run {
     unsigned others; /* runs of the same job */
 };
 
-/* -ENOENT: there is none; err names where it was looked for. -EINVAL: a malformed name. */
+/* -ENOENT: there is none; err names where it was looked for. -EINVAL: a malformed name.
+ */
 int dlr_cli_find(const struct dlr_cli_where *where, struct dlr_cli_run *ret,
                  struct dlr_err *err);
 

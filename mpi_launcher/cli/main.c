@@ -12,7 +12,9 @@
 #include "common/config/job_config.h"
 #include "mpi_launcher/cli/args.h"
 
-/* Both are read by the Makefile: Slurm's SLURM_VERSION_NUMBER (0x160508 is 22.05.8), UCX's text. */
+/* Both are read by the Makefile: Slurm's SLURM_VERSION_NUMBER (0x160508 is 22.05.8),
+ * UCX's text.
+ */
 #ifndef DLR_SLURM_BUILT
 #define DLR_SLURM_BUILT 0
 #endif
@@ -20,7 +22,7 @@
 #define DLR_UCX_BUILT ""
 #endif
 
-/* --- version ------------------------------------------------------------------------- */
+/* --- version ---------------------------------------------------------------------- */
 
 static const struct dlr_cli_opt version_opts[] = {
     {"json", NULL, "one JSON object"},
@@ -78,7 +80,7 @@ static int version(int argc, char **argv)
     return DLR_CLI_OK;
 }
 
-/* --- commands ------------------------------------------------------------------------ */
+/* --- commands --------------------------------------------------------------------- */
 
 static const struct {
     const char *name;

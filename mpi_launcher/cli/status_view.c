@@ -10,8 +10,8 @@
 #include "mpi_launcher/journal/event_text.h"
 #include "mpi_launcher/journal/text.h"
 
-#define SILENT_MS                                                                      \
-    60000            /* a journal quiet for so long may be that of a job that is gone */
+/* a journal quiet for so long may be that of a job that is gone */
+#define SILENT_MS 60000
 #define FEW_EVENTS 4 /* shown when there is no room for all nodes and events */
 #define FIXED_ROWS 3 /* the head of the table, an empty line, the line of the cursor */
 
@@ -27,7 +27,7 @@ struct page {
     unsigned column, rows;
 };
 
-/* --- writing ------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------- */
 
 /* Whether the terminal has a line left; the cursor rests on its last one. */
 static bool is_full(const struct page *p)
@@ -87,7 +87,7 @@ static void label(struct page *p, const char *name)
     pad_to(p, 11);
 }
 
-/* --- head ---------------------------------------------------------------------------- */
+/* --- head ------------------------------------------------------------------------- */
 
 static const struct {
     const char *word, *style;
@@ -224,7 +224,8 @@ static void put_told(struct page *p, const char *name, const json_t *event)
     end_line(p);
 }
 
-/* What snapshots take of the fullest node's memory, and would without what is optional. */
+/* What snapshots take of the fullest node's memory, and would without what is optional.
+ */
 static void put_memory(struct page *p, const json_t *e)
 {
     const char *node = json_string_value(json_object_get(e, "node"));
@@ -287,7 +288,7 @@ static void put_doubts(struct page *p, const struct dlr_cli_state *s, int64_t no
     }
 }
 
-/* --- nodes --------------------------------------------------------------------------- */
+/* --- nodes ------------------------------------------------------------------------ */
 
 struct widths {
     unsigned leaf, node, role, ranks;
@@ -412,7 +413,7 @@ static void put_nodes(struct page *p, const struct dlr_cli_state *s, size_t room
     }
 }
 
-/* --- all ------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------- */
 
 static void put_events(struct page *p, const struct dlr_cli_state *s, size_t n,
                        int64_t now_ms)

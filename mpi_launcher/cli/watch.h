@@ -23,12 +23,14 @@ struct dlr_cli_watch {
     int signal;      /* that said STOP */
 };
 
-/* Blocks SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP and SIGWINCH in this thread until done. */
+/* Blocks SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP and SIGWINCH in this thread until
+ * done.
+ */
 int dlr_cli_watch_init(struct dlr_cli_watch *w, const char *path, struct dlr_err *err);
 void dlr_cli_watch_done(struct dlr_cli_watch *w);
 
-/* Blocks for timeout_ms at most. Changes made by another host are not seen by inotify: the
- * caller looks again when the time is over.
+/* Blocks for timeout_ms at most. Changes made by another host are not seen by inotify:
+ * the caller looks again when the time is over.
  */
 enum dlr_cli_news dlr_cli_watch_wait(struct dlr_cli_watch *w, int64_t timeout_ms);
 

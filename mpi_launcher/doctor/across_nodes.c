@@ -26,7 +26,7 @@
 
 extern char **environ;
 
-/* --- asking -------------------------------------------------------------------------- */
+/* --- asking ----------------------------------------------------------------------- */
 
 struct answers {
     int status;
@@ -171,7 +171,7 @@ void dlr_doctor_ask_nodes(struct dlr_doctor *d)
     free(a);
 }
 
-/* --- judging ------------------------------------------------------------------------- */
+/* --- judging ---------------------------------------------------------------------- */
 
 /* The next node's answer, or NULL; *at moves on. The caller's. */
 static json_t *next_answer(const char **at)

@@ -41,7 +41,9 @@ const struct dlr_doctor_check dlr_doctor_checks[] = {
 };
 // clang-format on
 
-/* dlr_doctor_bounded() copies what fn leaves and gives it nothing: the check comes in by this. */
+/* dlr_doctor_bounded() copies what fn leaves and gives it nothing: the check comes in
+ * by this.
+ */
 static const struct dlr_doctor_check *running;
 
 static void run_check(const struct dlr_doctor *d, void *ret)

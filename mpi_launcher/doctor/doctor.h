@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of an installation: is what a supervised job needs there, on this host and, inside a
- * job, on its nodes. One table; each check runs in a child of its own, so that none can hang
- * or crash the others.
+/* Checks of an installation: is what a supervised job needs there, on this host and,
+ * inside a job, on its nodes. One table; each check runs in a child of its own, so that
+ * none can hang or crash the others.
  */
 #ifndef DLR_MPI_LAUNCHER_DOCTOR_DOCTOR_H
 #define DLR_MPI_LAUNCHER_DOCTOR_DOCTOR_H
@@ -76,9 +76,9 @@ void dlr_doctor_say(struct dlr_doctor_result *ret, enum dlr_doctor_verdict verdi
 void dlr_doctor_look(struct dlr_doctor *d);
 void dlr_doctor_done(struct dlr_doctor *d);
 
-/* Runs fn in a child and copies size bytes of what it left at ret. -ETIMEDOUT after limit_ms
- * (the child and what it started are killed), -EIO when it ended without. A terminal on
- * stderr shows label when it takes long.
+/* Runs fn in a child and copies size bytes of what it left at ret. -ETIMEDOUT after
+ * limit_ms (the child and what it started are killed), -EIO when it ended without. A
+ * terminal on stderr shows label when it takes long.
  */
 int dlr_doctor_bounded(void (*fn)(const struct dlr_doctor *d, void *ret),
                        const struct dlr_doctor *d, void *ret, size_t size,
@@ -88,17 +88,20 @@ int dlr_doctor_bounded(void (*fn)(const struct dlr_doctor *d, void *ret),
 void dlr_doctor_run(const struct dlr_doctor *d, const struct dlr_doctor_check *check,
                     struct dlr_doctor_result *ret);
 
-/* Output (stderr as well) of a program found in PATH, NUL-terminated and cut at size - 1. Its
- * wait status, or -errno. Blocks: call it inside a bounded child.
+/* Output (stderr as well) of a program found in PATH, NUL-terminated and cut at size -
+ * 1. Its wait status, or -errno. Blocks: call it inside a bounded child.
  */
 int dlr_doctor_capture(const char *const argv[], char *buf, size_t size);
 
-/* The value of "Key = value" in d->config; false when it is not there, "(null)" or empty. */
+/* The value of "Key = value" in d->config; false when it is not there, "(null)" or
+ * empty.
+ */
 bool dlr_doctor_config(const struct dlr_doctor *d, const char *key, char *buf,
                        size_t size);
 
-/* The line of plugstack.conf that loads our plugin: 1 with *ret and the number of such lines, 0
- * when there is none, or -errno. *bad (DLR_ERR_TEXT bytes): a line Slurm cannot read, or "".
+/* The line of plugstack.conf that loads our plugin: 1 with *ret and the number of such
+ * lines, 0 when there is none, or -errno. *bad (DLR_ERR_TEXT bytes): a line Slurm
+ * cannot read, or "".
  */
 int dlr_doctor_plugin_line(const struct dlr_doctor *d, struct dlr_plugstack_line *ret,
                            unsigned *ret_count, char *bad, struct dlr_err *err);
@@ -109,8 +112,9 @@ bool dlr_doctor_find_slurmd(const struct dlr_doctor *d, char ret_pid[64]);
 /* A file of /proc/PID as text, the caller's; NULL when it cannot be read. */
 char *dlr_doctor_proc(const struct dlr_doctor *d, const char *pid, const char *name);
 
-/* RemoveIPC as logind.conf and its drop-ins below root say it: 1 yes, 0 no, -ENOENT when none
- * says so; then *ret_default is what the file's comment names as built in (1, 0, -1 unknown).
+/* RemoveIPC as logind.conf and its drop-ins below root say it: 1 yes, 0 no, -ENOENT
+ * when none says so; then *ret_default is what the file's comment names as built in (1,
+ * 0, -1 unknown).
  */
 int dlr_doctor_remove_ipc(const char *root, int *ret_default);
 
@@ -147,11 +151,14 @@ void dlr_doctor_shared(const struct dlr_doctor *d, struct dlr_doctor_result *ret
 int dlr_doctor_state_file(const struct dlr_doctor *d, const char *name,
                           char path[PATH_MAX], struct dlr_err *err);
 
-/* Runs the step over the job's nodes and keeps what they say in d; blocking, bounded. */
+/* Runs the step over the job's nodes and keeps what they say in d; blocking, bounded.
+ */
 void dlr_doctor_ask_nodes(struct dlr_doctor *d);
 
-/* What such a step runs on each node: prints one line, DLR_DOCTOR_MARK and JSON. argv[1..]: plugstack.conf, plugin
- * directories, release, port of the asking host, a file it has made. */
+/* What such a step runs on each node: prints one line, DLR_DOCTOR_MARK and JSON.
+ * argv[1..]: plugstack.conf, plugin directories, release, port of the asking host, a
+ * file it has made.
+ */
 #define DLR_DOCTOR_MARK "dlrover-probe "
 int dlr_doctor_probe(int argc, char **argv);
 

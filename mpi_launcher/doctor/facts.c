@@ -9,8 +9,8 @@
 #include "common/base/str.h"
 #include "mpi_launcher/doctor/doctor.h"
 
-#define CONFLESS                                                                       \
-    "/run/slurm/conf/plugstack.conf" /* where slurmd keeps what it was sent */
+/* where slurmd keeps what it was sent */
+#define CONFLESS "/run/slurm/conf/plugstack.conf"
 
 struct config {
     int status;
@@ -38,7 +38,9 @@ static void ask_release(const struct dlr_doctor *d, void *ret)
         r->text[0] = '\0';
 }
 
-/* "slurm-wlm 22.05.8" -> "22.05.8"; before that line srun may say what plugins complain of. */
+/* "slurm-wlm 22.05.8" -> "22.05.8"; before that line srun may say what plugins complain
+ * of.
+ */
 static void take_release(struct dlr_doctor *d, const char *text)
 {
     const char *line = text;

@@ -53,8 +53,8 @@ static bool take(const char *value, const char *name, bool is_set,
     return value && dlr_opt_set(dlr_job_config_opts, name, value, conf, NULL) == 0;
 }
 
-/* A setting as an srun here would get it, from plugstack.conf, the environment and what Slurm
- * keeps of the job's options. A bad value is no source.
+/* A setting as an srun here would get it, from plugstack.conf, the environment and what
+ * Slurm keeps of the job's options. A bad value is no source.
  */
 static enum source setting(const struct dlr_doctor *d, const char *name,
                            struct dlr_job_config *conf)

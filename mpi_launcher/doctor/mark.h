@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program or library of this suite says of itself in its file, without loading or running
- * it: text behind "@(#)" and a name, as common/base/version.c and spank/mark.c leave it.
+/* What a program or library of this suite says of itself in its file, without loading
+ * or running it: text behind "@(#)" and a name, as common/base/version.c and
+ * spank/mark.c leave it.
  */
 #ifndef DLR_MPI_LAUNCHER_DOCTOR_MARK_H
 #define DLR_MPI_LAUNCHER_DOCTOR_MARK_H
@@ -18,7 +19,9 @@ struct dlr_marks {
 
 void dlr_marks_find(const char *text, size_t size, struct dlr_marks *ret);
 
-/* The same of a file. -errno with text; -ENOEXEC when it is no ELF file of this machine's word size. */
+/* The same of a file. -errno with text; -ENOEXEC when it is no ELF file of this
+ * machine's word size.
+ */
 int dlr_marks_load(const char *path, struct dlr_marks *ret, struct dlr_err *err);
 
 #endif

@@ -52,7 +52,7 @@ void dlr_doctor_munge(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
                        (long long)(dlr_now_ms() - before));
 }
 
-/* --- memory -------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------- */
 
 static void from_health(const struct dlr_doctor *d, const char *name, const char *todo,
                         struct dlr_doctor_result *ret)
@@ -148,7 +148,7 @@ void dlr_doctor_memlock(const struct dlr_doctor *d, struct dlr_doctor_result *re
                        whose, (unsigned long long)limit >> 10);
 }
 
-/* --- RemoveIPC ----------------------------------------------------------------------- */
+/* --- RemoveIPC -------------------------------------------------------------------- */
 
 /* 1, 0, or -1 for a line that says nothing of it. */
 static int remove_ipc_line(const char *line)
@@ -249,7 +249,7 @@ void dlr_doctor_ipc(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
         dlr_doctor_say(ret, PROBLEM, "RemoveIPC is not set, which is yes: %s", todo);
 }
 
-/* --- networks ------------------------------------------------------------------------ */
+/* --- networks --------------------------------------------------------------------- */
 
 void dlr_doctor_ucx(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin: its line, its file, what belongs to it, and the slurmd that has loaded it. */
+/* The plugin: its line, its file, what belongs to it, and the slurmd that has loaded
+ * it.
+ */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -59,7 +61,7 @@ int dlr_doctor_plugin_line(const struct dlr_doctor *d, struct dlr_plugstack_line
     return *ret_count > 0;
 }
 
-/* --- the line ------------------------------------------------------------------------ */
+/* --- the line --------------------------------------------------------------------- */
 
 /* Words that only plugstack.conf may have: the table of spank/base/options.c. */
 static bool is_sites(const char *word)
@@ -73,7 +75,9 @@ static bool is_sites(const char *word)
     return false;
 }
 
-/* The first of the line's words that the plugin would ignore, with why; "" when all are good. */
+/* The first of the line's words that the plugin would ignore, with why; "" when all are
+ * good.
+ */
 static void bad_word(const char *words, char *ret, size_t size)
 {
     struct dlr_site_rules rules = {0};
@@ -171,7 +175,7 @@ void dlr_doctor_plugstack(const struct dlr_doctor *d, struct dlr_doctor_result *
     judge_line(&line, count, bad, ret);
 }
 
-/* --- the file ------------------------------------------------------------------------ */
+/* --- the file --------------------------------------------------------------------- */
 
 static bool find_plugin(const struct dlr_doctor *d, struct dlr_plugstack_line *ret,
                         struct dlr_doctor_result *result)
@@ -220,7 +224,7 @@ void dlr_doctor_plugin(const struct dlr_doctor *d, struct dlr_doctor_result *ret
                        line.plugin, marks.slurm, d->release);
 }
 
-/* --- what belongs to it -------------------------------------------------------------- */
+/* --- what belongs to it ----------------------------------------------------------- */
 
 static void find_libexec(const struct dlr_plugstack_line *line, char *ret, size_t size)
 {
@@ -260,7 +264,9 @@ static bool good_file(const char *path, bool program, struct dlr_doctor_result *
     return false;
 }
 
-/* Whether it runs with the libslurm of this host; a job would find out when it has to be requeued. */
+/* Whether it runs with the libslurm of this host; a job would find out when it has to
+ * be requeued.
+ */
 static bool finds_libslurm(const char *libexec, struct dlr_doctor_result *ret)
 {
     char path[PATH_MAX], text[512] = "";
@@ -307,7 +313,7 @@ void dlr_doctor_programs(const struct dlr_doctor *d, struct dlr_doctor_result *r
     dlr_doctor_say(ret, DLR_DOCTOR_OK, "version %s, in '%.300s'", DLR_VERSION, libexec);
 }
 
-/* --- slurmd -------------------------------------------------------------------------- */
+/* --- slurmd ----------------------------------------------------------------------- */
 
 char *dlr_doctor_proc(const struct dlr_doctor *d, const char *pid, const char *name)
 {
@@ -356,8 +362,9 @@ static int64_t started_s(const struct dlr_doctor *d, const char *pid)
            (int64_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 
-/* Whether slurmd has the file mapped: 1, 0, or -1 when this user does not see. Of a file that
- * was replaced the kernel adds "(deleted)". Inodes are not compared: overlayfs shows others.
+/* Whether slurmd has the file mapped: 1, 0, or -1 when this user does not see. Of a
+ * file that was replaced the kernel adds "(deleted)". Inodes are not compared:
+ * overlayfs shows others.
  */
 static int maps_plugin(const struct dlr_doctor *d, const char *pid, const char *path)
 {

@@ -25,9 +25,10 @@ struct dlr_plugstack {
     char bad[DLR_ERR_TEXT]; /* the first line that Slurm cannot read, or "" */
 };
 
-/* Reads conf below root ("" on a node; paths in the result are without it). A file that does
- * not exist is an empty one, as for Slurm. plugin_dirs: PluginDir of slurm.conf, may be NULL.
- * -errno with text when a file cannot be read, -ELOOP when includes go in circles.
+/* Reads conf below root ("" on a node; paths in the result are without it). A file that
+ * does not exist is an empty one, as for Slurm. plugin_dirs: PluginDir of slurm.conf,
+ * may be NULL. -errno with text when a file cannot be read, -ELOOP when includes go in
+ * circles.
  */
 int dlr_plugstack_load(const char *root, const char *conf, const char *plugin_dirs,
                        struct dlr_plugstack *ret, struct dlr_err *err);

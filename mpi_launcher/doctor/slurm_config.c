@@ -21,7 +21,9 @@
 #define SKIP DLR_DOCTOR_SKIP
 #define PROBLEM DLR_DOCTOR_PROBLEM
 
-/* The value of a key, "" when it has none; false, with a result, without a configuration. */
+/* The value of a key, "" when it has none; false, with a result, without a
+ * configuration.
+ */
 static bool look_up(const struct dlr_doctor *d, const char *key, char buf[VALUE],
                     struct dlr_doctor_result *ret)
 {
@@ -213,7 +215,7 @@ void dlr_doctor_requeue(const struct dlr_doctor *d, struct dlr_doctor_result *re
         value, delay + 1, timeout);
 }
 
-/* --- ports --------------------------------------------------------------------------- */
+/* --- ports ------------------------------------------------------------------------ */
 
 static int can_listen(unsigned port)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tmpfs that each job has on its nodes: whether root can mount it here, and what it is like. */
+/* The tmpfs that each job has on its nodes: whether root can mount it here, and what it
+ * is like.
+ */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,7 +20,9 @@
 #define PROBLEM DLR_DOCTOR_PROBLEM
 #define MAY_MOUNT 21 /* CAP_SYS_ADMIN */
 
-/* The value of a word of plugstack.conf, the last one's; value as it is when there is none. */
+/* The value of a word of plugstack.conf, the last one's; value as it is when there is
+ * none.
+ */
 static void read_word(const char *words, const char *name, char *value, size_t size)
 {
     size_t n = strlen(name);
@@ -28,7 +32,8 @@ static void read_word(const char *words, const char *name, char *value, size_t s
             dlr_format(value, size, "%.*s", (int)strcspn(at + n + 1, " "), at + n + 1);
 }
 
-/* Only when /proc says so: another user's status can be read, a hidden process cannot. */
+/* Only when /proc says so: another user's status can be read, a hidden process cannot.
+ */
 static bool may_not_mount(const struct dlr_doctor *d, const char *pid)
 {
     static const char key[] = "\nCapEff:";

@@ -11,9 +11,9 @@
 #define MAX_NAMES 8 /* of a list; the rest is counted */
 #define NAME_ROOM 32
 
-/* {field} is a field's value, {field:form} one of the forms below, {field#noun} a number (or the
- * length of a list) with its noun; what stands in [...] is said only when all of its fields are
- * there and not empty.
+/* {field} is a field's value, {field:form} one of the forms below, {field#noun} a
+ * number (or the length of a list) with its noun; what stands in [...] is said only
+ * when all of its fields are there and not empty.
  */
 /* clang-format off */
 static const struct {
@@ -136,7 +136,7 @@ static void add_span(struct text *t, double ms)
     add_text(t, span);
 }
 
-/* --- forms: each says whether there was something to say --------------------------- */
+/* --- forms: each says whether there was something to say -------------------------- */
 
 static bool put_names(struct text *t, const json_t *list)
 {
@@ -327,7 +327,7 @@ static const struct {
     {"above0", put_above0},
 };
 
-/* --- templates ----------------------------------------------------------------------- */
+/* --- templates -------------------------------------------------------------------- */
 
 static bool put_number(struct text *t, const json_t *v, const char *noun)
 {

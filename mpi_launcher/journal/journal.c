@@ -15,8 +15,8 @@
 
 #define MAX_LINES 8192
 #define MAX_LIVES 5 /* writers that are started for one journal */
-#define OPEN_MS                                                                        \
-    300 /* for the file system to open the journal: then lines wait for it */
+/* for the file system to open the journal: then lines wait for it */
+#define OPEN_MS 300
 
 struct dlr_journal {
     struct dlr_work_queue lines;
@@ -25,7 +25,7 @@ struct dlr_journal {
     unsigned dropped;
 };
 
-/* --- the writer -------------------------------------------------------------------------------- */
+/* --- the writer ------------------------------------------------------------------- */
 
 static void on_word(void *arg, bool first, const struct dlr_err *word)
 {
@@ -50,7 +50,7 @@ void dlr_journal_tick(struct dlr_journal *j)
         dlr_work_queue_tick(&j->lines);
 }
 
-/* --- lines ----------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------ */
 
 static void tell(struct dlr_journal *j, dlr_offload_fn fn, const char *name,
                  json_t *fields)
@@ -113,7 +113,7 @@ void dlr_journal_note(struct dlr_journal *j, const char *name, const char *fmt, 
     dlr_journal_event(j, name, fields);
 }
 
-/* --- its life ---------------------------------------------------------------------------------- */
+/* --- its life --------------------------------------------------------------------- */
 
 struct dlr_journal *dlr_journal_close(struct dlr_journal *j, int64_t timeout_ms)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What events say of a run's nodes: which there are, and what each does. Private to the run's view. */
+/* What events say of a run's nodes: which there are, and what each does. Private to the
+ * run's view.
+ */
 #ifndef DLR_MPI_LAUNCHER_JOURNAL_NODES_VIEW_H
 #define DLR_MPI_LAUNCHER_JOURNAL_NODES_VIEW_H
 

@@ -36,7 +36,8 @@ void dlr_cli_reader_done(struct dlr_cli_reader *r)
     *r = (struct dlr_cli_reader){.fd = -1};
 }
 
-/* Opened anew after each end: on NFS that is what makes another host's writes visible. */
+/* Opened anew after each end: on NFS that is what makes another host's writes visible.
+ */
 static int open_fd(struct dlr_cli_reader *r, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int fd = open(r->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);

@@ -17,7 +17,7 @@ static void set_version(struct dlr_cli_version *v, const json_t *pair)
     v->step = v->set ? json_integer_value(json_array_get(pair, 1)) : 0;
 }
 
-/* --- events ---------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------- */
 
 static void on_start(struct dlr_cli_state *s, const json_t *e)
 {
@@ -107,7 +107,9 @@ static void on_why(struct dlr_cli_state *s, const json_t *e)
     dlr_cli_set_text(&s->why, dlr_cli_event_text(e, "why"));
 }
 
-/* The supervisor was started again, the round was not: who trains stands here once more. */
+/* The supervisor was started again, the round was not: who trains stands here once
+ * more.
+ */
 static void on_adopted(struct dlr_cli_state *s, const json_t *e)
 {
     dlr_cli_nodes_place(s, e);
@@ -257,7 +259,7 @@ static void take_event(struct dlr_cli_state *s, json_t *e)
     s->last[s->nlast++ % DLR_CLI_LAST] = json_incref(e);
 }
 
-/* --- lines ------------------------------------------------------------------------------ */
+/* --- lines ------------------------------------------------------------------------ */
 
 static void take_line(struct dlr_cli_state *s, const char *line, size_t size)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the events of a journal add up to: where a run stands now. Pure: events and time in. */
+/* What the events of a journal add up to: where a run stands now. Pure: events and time
+ * in.
+ */
 #ifndef DLR_MPI_LAUNCHER_JOURNAL_RUN_VIEW_H
 #define DLR_MPI_LAUNCHER_JOURNAL_RUN_VIEW_H
 
@@ -85,10 +87,10 @@ struct dlr_cli_state {
     struct dlr_cli_version restore, committed;
     int64_t commit_ms; /* 0: unknown */
     int64_t stake_ms;  /* what is computed since then is not saved; 0: unknown */
-    int64_t
-        degraded_since_ms; /* since then a second loss may cost committed steps; 0: no */
-    char *degraded_node;   /* which was lost, or NULL */
-    int64_t step;          /* -1: none known in this round */
+    /* since then a second loss may cost committed steps; 0: no */
+    int64_t degraded_since_ms;
+    char *degraded_node; /* which was lost, or NULL */
+    int64_t step;        /* -1: none known in this round */
     int64_t step_ms;
     double rate; /* steps/s, 0 unknown */
     json_t *saving, *cadence, *every_step, *network,

@@ -2,7 +2,9 @@
 /* What a state means, and its words. */
 #include "mpi_launcher/journal/run_view.h"
 
-/* Steps that have not come for this long, or for three times their own length, have stopped. */
+/* Steps that have not come for this long, or for three times their own length, have
+ * stopped.
+ */
 #define STALL_MS 10000
 #define FIRST_STALL_MS 60000 /* while the length of a step is not known */
 

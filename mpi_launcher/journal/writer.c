@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes what a journal's owner says, in order, for as long as a file system takes. It ends when
- * the owner has closed the journal or is gone, and all is written.
+/* Writes what a journal's owner says, in order, for as long as a file system takes. It
+ * ends when the owner has closed the journal or is gone, and all is written.
  */
 #include "mpi_launcher/journal/writer.h"
 
@@ -22,9 +22,11 @@
 #define TURN_MS 600000 /* for the writer of a former supervisor, which may hang */
 #define TURN_TRIES 16  /* writers that end just when they are waited for */
 
-/* --- whose turn it is ------------------------------------------------------------------------ */
+/* --- whose turn it is ------------------------------------------------------------- */
 
-/* False when it still runs at the end: it is killed, and writes nothing after what it hangs in. */
+/* False when it still runs at the end: it is killed, and writes nothing after what it
+ * hangs in.
+ */
 static bool await_end(pid_t pid, int64_t until_ms)
 {
     DLR_AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -54,7 +56,7 @@ static void await_turn(int turns)
     }
 }
 
-/* --- files ------------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------ */
 
 int dlr_journal_replace_file(void *arg, int *fd)
 {
@@ -79,7 +81,7 @@ int dlr_journal_append_file(void *arg, int *fd)
     return 0;
 }
 
-/* --- the journal ------------------------------------------------------------------------------- */
+/* --- the journal ------------------------------------------------------------------ */
 
 int dlr_journal_start(void *arg, int *fd)
 {
@@ -101,8 +103,8 @@ int dlr_journal_write(void *arg, int *fd)
     return 0;
 }
 
-/* Asked of the path: NFS asks its server for the size when a file is opened. Where we stand
- * is behind our newest line.
+/* Asked of the path: NFS asks its server for the size when a file is opened. Where we
+ * stand is behind our newest line.
  */
 static bool is_only_ours(const char *path, int fd)
 {

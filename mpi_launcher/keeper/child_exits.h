@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How processes ended that a dead supervisor had started: the keeper, whose children they
- * became, writes it into the memory file that the next supervisor reads. One page of it, after
- * the key pair's (takeover_state.h); the newest DLR_CHILD_EXITS are kept.
+/* How processes ended that a dead supervisor had started: the keeper, whose children
+ * they became, writes it into the memory file that the next supervisor reads. One page
+ * of it, after the key pair's (takeover_state.h); the newest DLR_CHILD_EXITS are kept.
  */
 #ifndef DLR_MPI_LAUNCHER_KEEPER_CHILD_EXITS_H
 #define DLR_MPI_LAUNCHER_KEEPER_CHILD_EXITS_H

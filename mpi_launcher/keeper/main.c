@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What srun's pid becomes: small, no network. It starts the supervisor, adopts the children
- * of one that died, starts another, passes signals on, and returns its exit code.
+/* What srun's pid becomes: small, no network. It starts the supervisor, adopts the
+ * children of one that died, starts another, passes signals on, and returns its exit
+ * code.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,8 +34,8 @@
 #define STATE_FD 9      /* where the supervisor finds the memory file */
 #define BELL_FD 10      /* and the eventfd that rings for each of child_exits.h */
 #define ABOVE_FDS 16    /* what is passed on is first moved out of their way */
-#define CHILDREN_MS                                                                    \
-    15000              /* for sruns to cancel their steps when no supervisor is left */
+/* for sruns to cancel their steps when no supervisor is left */
+#define CHILDREN_MS 15000
 #define EXIT_REFUSED 2 /* the supervisor's word that starting it again is no use */
 
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -55,7 +56,9 @@ static void usage(FILE *out)
           out);
 }
 
-/* Where stderr is a file its server may hang, and the run needs us: then a child says it. */
+/* Where stderr is a file its server may hang, and the run needs us: then a child says
+ * it.
+ */
 static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *fmt, ...)
 {
@@ -87,7 +90,8 @@ static int block_signals(int *ret_fd)
     return *ret_fd < 0 ? -errno : 0;
 }
 
-/* True when both are where the supervisor looks for them. Close-on-exec is off there. */
+/* True when both are where the supervisor looks for them. Close-on-exec is off there.
+ */
 static bool pass_on(int state_fd, int bell_fd)
 {
     int state = fcntl(state_fd, F_DUPFD_CLOEXEC, ABOVE_FDS);
@@ -97,8 +101,9 @@ static bool pass_on(int state_fd, int bell_fd)
            dup2(bell, BELL_FD) == BELL_FD;
 }
 
-/* Signals stay blocked: the supervisor reads them when it is ready, and one that comes while it
- * starts does not kill it. Without us it ends the run: SIGTERM when we are gone.
+/* Signals stay blocked: the supervisor reads them when it is ready, and one that comes
+ * while it starts does not kill it. Without us it ends the run: SIGTERM when we are
+ * gone.
  */
 static void become_supervisor(const struct keeper *k, pid_t parent)
 {
@@ -127,8 +132,8 @@ static pid_t start_supervisor(const struct keeper *k)
     return pid;
 }
 
-/* Reaps what has ended; true when the supervisor did. Others are the sruns of a supervisor
- * that died: they became ours, and the next one is told how they ended.
+/* Reaps what has ended; true when the supervisor did. Others are the sruns of a
+ * supervisor that died: they became ours, and the next one is told how they ended.
  */
 static bool reap(struct keeper *k, pid_t supervisor, int *ret_status)
 {
@@ -171,8 +176,8 @@ static int watch(struct keeper *k, pid_t supervisor)
     }
 }
 
-/* No supervisor will end what the last one left: its sruns are our children now. They cancel
- * their steps when they are told to end.
+/* No supervisor will end what the last one left: its sruns are our children now. They
+ * cancel their steps when they are told to end.
  */
 static void end_children(int signal_fd)
 {

@@ -13,7 +13,9 @@
 #define HEAD_AT 8192 /* after the pages of the key pair and of child_exits.h */
 #define TEXT_AT 12288
 
-/* One write turns from the former text to the new one: a supervisor may be killed at any moment. */
+/* One write turns from the former text to the new one: a supervisor may be killed at
+ * any moment.
+ */
 struct head {
     uint32_t length; /* 0: none was saved */
     uint32_t area;   /* 0 or 1 */

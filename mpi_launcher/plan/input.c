@@ -14,7 +14,7 @@
 #define REJECTED_MAX 65536u
 #define PEER_MAX_MS (10 * 60 * 1000)
 
-/* --- writing ------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------- */
 
 static json_t *version_to_json(struct dlr_version v)
 {
@@ -112,7 +112,7 @@ json_t *dlr_plan_input_to_json(const struct dlr_plan_want *want,
     return DLR_STEAL(j);
 }
 
-/* --- reading ------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------- */
 
 static int read_version(const json_t *j, struct dlr_version *ret_version)
 {

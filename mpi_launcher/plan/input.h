@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plan (plan.h) is made of: what each node reports, what the supervisor wants, and how both travel as JSON. */
+/* What a plan (plan.h) is made of: what each node reports, what the supervisor wants,
+ * and how both travel as JSON.
+ */
 #ifndef DLR_MPI_LAUNCHER_PLAN_INPUT_H
 #define DLR_MPI_LAUNCHER_PLAN_INPUT_H
 
@@ -15,13 +17,13 @@
 
 /* Limits on what is taken from outside. */
 #define DLR_PLAN_NODES_MAX 131072u
-#define DLR_PLAN_PROBES                                                                \
-    64u /* peers each node tries to reach: the next ones in name order */
+/* peers each node tries to reach: the next ones in name order */
+#define DLR_PLAN_PROBES 64u
 #define DLR_PLAN_NOTES_MAX 16u
 #define DLR_PLAN_NOTE 512
 #define DLR_PLAN_WORLDS_MAX 4u
 
-/* --- what a node reports ------------------------------------------------------------ */
+/* --- what a node reports ---------------------------------------------------------- */
 
 struct dlr_plan_check {
     char check[32];
@@ -32,8 +34,8 @@ struct dlr_plan_check {
 struct dlr_plan_report {
     struct dlr_topo_node node;
     unsigned cpus;
-    unsigned
-        port; /* MASTER_PORT, if rank 0 is here: nobody listens at it. 0: not known */
+    /* MASTER_PORT, if rank 0 is here: nobody listens at it. 0: not known */
+    unsigned port;
     char boot[64];
     struct dlr_plan_check *checks;
     unsigned nchecks;
@@ -43,9 +45,9 @@ struct dlr_plan_report {
     unsigned ncopies;
 };
 
-/* Reads a report as in docs/protocol.md section 5. Every field is checked; unknown fields are
- * ignored. *ret_report is filled only on success; dlr_plan_report_done() frees what is in it.
- * Foreign bytes: fuzz target plan.
+/* Reads a report as in docs/protocol.md section 5. Every field is checked; unknown
+ * fields are ignored. *ret_report is filled only on success; dlr_plan_report_done()
+ * frees what is in it. Foreign bytes: fuzz target plan.
  */
 int dlr_plan_report_from_json(const json_t *j, struct dlr_plan_report *ret_report,
                               struct dlr_err *err);
@@ -53,14 +55,14 @@ json_t *dlr_plan_report_to_json(
     const struct dlr_plan_report *report); /* caller's; NULL: memory */
 void dlr_plan_report_done(struct dlr_plan_report *report);
 
-/* --- what the supervisor wants ------------------------------------------------------- */
+/* --- what the supervisor wants ---------------------------------------------------- */
 
 #define DLR_PLAN_SEVERAL "*" /* more than one node kept the copies */
 
 /* A place of the former round. */
 struct dlr_plan_former_place {
-    struct dlr_topo_node
-        node; /* path as in the former plan, for the choice of a successor */
+    /* path as in the former plan, for the choice of a successor */
+    struct dlr_topo_node node;
     char partner[DLR_TOPO_NAME]; /* who kept its copies: "" nobody, or SEVERAL */
 };
 
@@ -70,8 +72,8 @@ struct dlr_plan_rejected {
     int32_t rank;               /* -1: every rank's */
     struct dlr_version version;
     bool lasting; /* in every incarnation of the job, not only in this one */
-    bool
-        later; /* and every version of this or a later step, of this or an earlier round */
+    /* and every version of this or a later step, of this or an earlier round */
+    bool later;
 };
 
 /* A node that has no place, and why. */
@@ -79,11 +81,13 @@ struct dlr_plan_out {
     char node[DLR_TOPO_NAME];
     char reason
         [DLR_PLAN_NOTE]; /* "memory: 3 uncorrected errors", "3 of 4 nodes cannot ..." */
-    bool
-        last; /* of those wanted so: it has a place when there are too few without it */
+    /* of those wanted so: it has a place when there are too few without it */
+    bool last;
 };
 
-/* Places of earlier rounds with another number of ranks: what parity they have left is of these. */
+/* Places of earlier rounds with another number of ranks: what parity they have left is
+ * of these.
+ */
 struct dlr_plan_world {
     unsigned nplaces;
     unsigned *tasks, *ranks; /* as those of struct dlr_plan_want */
@@ -92,8 +96,8 @@ struct dlr_plan_world {
 struct dlr_plan_want {
     unsigned nplaces;      /* training nodes */
     const unsigned *tasks; /* [nplaces] tasks of each place; their sum is the world */
-    const unsigned
-        *ranks; /* [world] of place 0 ascending, then of place 1 ...; NULL: 0, 1 ... */
+    /* [world] of place 0 ascending, then of place 1 ...; NULL: 0, 1 ... */
+    const unsigned *ranks;
     char batch
         [DLR_TOPO_NAME]; /* node of the supervisor: kept when in doubt; "" unknown */
     const struct dlr_plan_former_place *former; /* [nformer]; nformer 0: first round */
@@ -105,18 +109,19 @@ struct dlr_plan_want {
     unsigned nfiles;
     const struct dlr_plan_rejected *rejected;
     unsigned nrejected;
-    const struct dlr_plan_out
-        *full; /* [nfull] have no room for what they would restore */
+    /* [nfull] have no room for what they would restore */
+    const struct dlr_plan_out *full;
     unsigned nfull;
     unsigned members,
-        rows; /* of a set that shares parity (mpi_launcher/plan/parity_sets.h); 0 none */
-    const struct dlr_plan_world
-        *worlds; /* [nworlds] with parity, other than this one */
+        /* of a set that shares parity (mpi_launcher/plan/parity_sets.h); 0 none */
+        rows;
+    /* [nworlds] with parity, other than this one */
+    const struct dlr_plan_world *worlds;
     unsigned nworlds;
     bool limited; /* nothing newer than newest may be restored */
     struct dlr_version newest;
-    bool
-        has_committed; /* the newest commit the supervisor knows: explains what is missing */
+    /* the newest commit the supervisor knows: explains what is missing */
+    bool has_committed;
     struct dlr_version committed;
 };
 
@@ -135,14 +140,15 @@ struct dlr_plan_survey {
     const char *const *peer_addrs; /* [npeers] "host:port" of its agent's peer socket */
 };
 
-/* The one object dlrover-rendezvous reads: {"want": ..., "survey": ...}. survey may be NULL.
- * The caller's; NULL: out of memory. Write it with dlr_msg_text() and dlr_file_replace().
+/* The one object dlrover-rendezvous reads: {"want": ..., "survey": ...}. survey may be
+ * NULL. The caller's; NULL: out of memory. Write it with dlr_msg_text() and
+ * dlr_file_replace().
  */
 json_t *dlr_plan_input_to_json(const struct dlr_plan_want *want,
                                const struct dlr_plan_survey *survey);
 
-/* The same read back; fields that are absent are empty. Owns what want and survey point to,
- * json included. dlr_plan_input_done(), also after a failure.
+/* The same read back; fields that are absent are empty. Owns what want and survey point
+ * to, json included. dlr_plan_input_done(), also after a failure.
  */
 struct dlr_plan_input {
     struct dlr_plan_want want; /* nplaces 0 when there was none */

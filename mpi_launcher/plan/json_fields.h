@@ -37,14 +37,14 @@ int dlr_plan_port(const json_t *j, unsigned *ret_port);
 /* "node" and "topo". Foreign bytes: fuzz target plan. */
 int dlr_plan_node_from_json(const json_t *j, struct dlr_topo_node *ret_node);
 
-/* The array under key and its length; an absent one is empty (NULL). -EBADMSG for another
- * type or more than max items.
+/* The array under key and its length; an absent one is empty (NULL). -EBADMSG for
+ * another type or more than max items.
  */
 int dlr_plan_array(const json_t *j, const char *key, size_t max,
                    const json_t **ret_array, size_t *ret_n);
 
-/* world_sizes.c: places and their ranks, "tasks" and "ranks" of an object. -1: out of memory. What was
- * read is w's after a failure, too.
+/* world_sizes.c: places and their ranks, "tasks" and "ranks" of an object. -1: out of
+ * memory. What was read is w's after a failure, too.
  */
 int dlr_plan_put_places(json_t *j, unsigned nplaces, const unsigned *tasks,
                         const unsigned *ranks);
@@ -56,8 +56,9 @@ int dlr_plan_put_worlds(json_t *j, const struct dlr_plan_want *w);
 int dlr_plan_read_worlds(const json_t *j, struct dlr_plan_want *w);
 void dlr_plan_worlds_done(struct dlr_plan_want *w);
 
-/* Fills ranks and place_of, whose world is known, from tasks[nplaces] and ranks (NULL: in order).
- * -EBADMSG when these are not every rank once, ascending at each place; -ENOMEM.
+/* Fills ranks and place_of, whose world is known, from tasks[nplaces] and ranks (NULL:
+ * in order). -EBADMSG when these are not every rank once, ascending at each place;
+ * -ENOMEM.
  */
 int dlr_plan_former_place(struct dlr_plan *plan, const unsigned *tasks,
                           unsigned nplaces, const unsigned *ranks);

@@ -14,7 +14,7 @@
 #define LIST_MAX (4u * DLR_PLAN_RANKS_MAX) /* copies in one report */
 #define CHECKS_MAX 64u
 
-/* --- fields -------------------------------------------------------------------------- */
+/* --- fields ----------------------------------------------------------------------- */
 
 int dlr_plan_text(const json_t *j, const char *key, char *buf, size_t size)
 {
@@ -143,7 +143,7 @@ static int check_from_json(const json_t *j, struct dlr_plan_check *ret_check)
     return 0;
 }
 
-/* --- reports ------------------------------------------------------------------------- */
+/* --- reports ---------------------------------------------------------------------- */
 
 void dlr_plan_report_done(struct dlr_plan_report *report)
 {
@@ -230,7 +230,7 @@ int dlr_plan_report_from_json(const json_t *j, struct dlr_plan_report *ret_repor
     return 0;
 }
 
-/* --- plans --------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------ */
 
 static int read_out(const json_t *j, struct dlr_plan *plan)
 {

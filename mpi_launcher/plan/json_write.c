@@ -58,7 +58,7 @@ json_t *dlr_plan_report_to_json(const struct dlr_plan_report *r)
     return DLR_STEAL(j);
 }
 
-/* --- plans --------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------ */
 
 static json_t *place_to_json(const struct dlr_plan *plan, unsigned i)
 {

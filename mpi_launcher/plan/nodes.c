@@ -84,7 +84,8 @@ static void mark_full(struct dlr_plan_nodes *pn, const struct dlr_plan_want *wan
     }
 }
 
-/* Nodes of the former round that sent no report still say where a successor should be. */
+/* Nodes of the former round that sent no report still say where a successor should be.
+ */
 static void add_former(struct dlr_plan_nodes *pn, const struct dlr_plan_want *want)
 {
     unsigned p;
@@ -114,8 +115,9 @@ static void count_silence(struct dlr_plan_nodes *pn, unsigned speaker, int step)
     }
 }
 
-/* The node that most cannot reach, when that is more than half of those asked; of equals the
- * supervisor's node is kept longest, then the one first by name. -1: nobody is in doubt.
+/* The node that most cannot reach, when that is more than half of those asked; of
+ * equals the supervisor's node is kept longest, then the one first by name. -1: nobody
+ * is in doubt.
  */
 static long most_silent(const struct dlr_plan_nodes *pn, unsigned voters,
                         const char *batch)
@@ -134,8 +136,8 @@ static long most_silent(const struct dlr_plan_nodes *pn, unsigned voters,
     return worst;
 }
 
-/* One node at a time, and whoever is put in doubt has no voice any more: of two halves that
- * cannot see each other one is left whole, not none.
+/* One node at a time, and whoever is put in doubt has no voice any more: of two halves
+ * that cannot see each other one is left whole, not none.
  */
 static void vote(struct dlr_plan_nodes *pn, const char *batch)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes a plan can choose from, in one order whatever order reports came in. Private to
- * the plan.
+/* The nodes a plan can choose from, in one order whatever order reports came in.
+ * Private to the plan.
  */
 #ifndef DLR_MPI_LAUNCHER_PLAN_NODES_H
 #define DLR_MPI_LAUNCHER_PLAN_NODES_H
@@ -29,8 +29,8 @@ void dlr_plan_nodes_done(struct dlr_plan_nodes *pn);
 /* Index of a node that reported, or -1. */
 long dlr_plan_nodes_find(const struct dlr_plan_nodes *pn, const char *name);
 
-/* The restore part of a plan. place_node[p] is the index of the node at place p; NULL when
- * nobody has a place.
+/* The restore part of a plan. place_node[p] is the index of the node at place p; NULL
+ * when nobody has a place.
  */
 int dlr_plan_choose(const struct dlr_plan_nodes *pn, const struct dlr_plan_want *want,
                     const unsigned *place_node, struct dlr_plan *plan,

@@ -90,7 +90,7 @@ unsigned dlr_parity_sets_shard(const struct dlr_parity_sets *sets,
     return (1 + row) * sets->world + first_of_group;
 }
 
-/* --- who holds what -------------------------------------------------------------------- */
+/* --- who holds what --------------------------------------------------------------- */
 
 static void number_leaves(const struct dlr_parity_sets *s,
                           const struct dlr_topo_node *nodes, unsigned *leaf)
@@ -174,7 +174,7 @@ int dlr_parity_sets_holders(const struct dlr_parity_sets *sets,
     return 0;
 }
 
-/* --- what is made of what ---------------------------------------------------------------- */
+/* --- what is made of what --------------------------------------------------------- */
 
 static int write_terms(const unsigned *slot, const unsigned char *coef, unsigned n,
                        char *buf, size_t size)

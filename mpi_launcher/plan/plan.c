@@ -41,7 +41,7 @@ static int take_sizes(const struct dlr_plan_want *want, struct dlr_plan *plan,
                   : 0;
 }
 
-/* --- who is left out ----------------------------------------------------------------- */
+/* --- who is left out -------------------------------------------------------------- */
 
 /* Nodes in doubt come back, those with a place first, until there are enough: a network
  * that drops our probes must not stop a job that could run.
@@ -117,7 +117,7 @@ static int list_out(const struct dlr_plan_nodes *pn, struct dlr_plan *plan)
     return 0;
 }
 
-/* --- places -------------------------------------------------------------------------- */
+/* --- places ----------------------------------------------------------------------- */
 
 static bool has_place(const unsigned *place, unsigned n, unsigned node)
 {
@@ -127,8 +127,8 @@ static bool has_place(const unsigned *place, unsigned n, unsigned node)
     return false;
 }
 
-/* Those preferred that may sit, then others in topology order; all of them in that order, unless
- * the list's own is asked for.
+/* Those preferred that may sit, then others in topology order; all of them in that
+ * order, unless the list's own is asked for.
  */
 static void place_preferred(const struct dlr_plan_nodes *pn, const unsigned *order,
                             unsigned n, const struct dlr_plan_want *want,
@@ -241,7 +241,7 @@ static int fill_places(const struct dlr_plan_nodes *pn,
     return 0;
 }
 
-/* --- the whole ----------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------- */
 
 static void forget_places(struct dlr_plan *plan)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plan of a round: which node sits at which place, what is left out and why, and from
- * which version each rank starts. A pure function of node reports and of what the supervisor
- * wants: the same reports in any order give the same plan on every rank.
+/* The plan of a round: which node sits at which place, what is left out and why, and
+ * from which version each rank starts. A pure function of node reports and of what the
+ * supervisor wants: the same reports in any order give the same plan on every rank.
  *
- * A place is a seat for one training node. Its ranks are the same in every round; those of place
- * p follow those of place p-1 unless the user's distribution deals them out otherwise.
+ * A place is a seat for one training node. Its ranks are the same in every round; those
+ * of place p follow those of place p-1 unless the user's distribution deals them out
+ * otherwise.
  */
 #ifndef DLR_MPI_LAUNCHER_PLAN_PLAN_H
 #define DLR_MPI_LAUNCHER_PLAN_PLAN_H
@@ -68,38 +69,46 @@ struct dlr_plan {
 };
 
 /* Computes the plan.
- *   First round: healthy nodes in topology order; spares come off the leaf that has most
- *   nodes left, its last node first (ties: the last leaf), so each leaf is likely to keep one.
+ *   First round: healthy nodes in topology order; spares come off the leaf that has
+ *   most
+ *   nodes left, its last node first (ties: the last leaf), so each leaf is likely to
+ *   keep one.
  *   Nodes that are preferred have places before all others.
  *   Later: only places of nodes that are gone or left out move (dlr_topo_replace).
  *   A node that comes last has a place only when there are too few without it.
- *   A node with a FAIL verdict never takes part. A node that most others cannot reach is left
- *   out while there are enough without it; one that is full never takes part, but what it
+ *   A node with a FAIL verdict never takes part. A node that most others cannot reach
+ *   is left
+ *   out while there are enough without it; one that is full never takes part, but what
+ *   it
  *   holds counts. WARN and SKIP are told and change nothing.
  *   Restored is the newest version of which every rank that made it has a verified copy
  *   that was not struck; made_by says how many they were.
- * 0; -ENOSPC with the counts in err when too few nodes are usable (*ret_plan then holds only
- * out and verdicts); -EINVAL, -EEXIST (two reports of one node), -ENOMEM. *ret_plan is the
- * caller's in every case: dlr_plan_done().
+ * 0; -ENOSPC with the counts in err when too few nodes are usable (*ret_plan then holds
+ * only out and verdicts); -EINVAL, -EEXIST (two reports of one node), -ENOMEM.
+ * *ret_plan is the caller's in every case: dlr_plan_done().
  */
 int dlr_plan_make(const struct dlr_plan_report *reports, unsigned nreports,
                   const struct dlr_plan_want *want, struct dlr_plan *ret_plan,
                   struct dlr_err *err);
 void dlr_plan_done(struct dlr_plan *plan);
 
-/* The ranks of a place as a list, the caller's; NULL: they are one run from its first on. */
+/* The ranks of a place as a list, the caller's; NULL: they are one run from its first
+ * on.
+ */
 json_t *dlr_plan_place_ranks(const struct dlr_plan *plan, unsigned place);
 
-/* The rule for restore alone, for who has no new placement (the successor before a requeue):
- * sources are never LOCAL. Fills world, made_by, restore, version, sources and notes of *ret_plan.
+/* The rule for restore alone, for who has no new placement (the successor before a
+ * requeue): sources are never LOCAL. Fills world, made_by, restore, version, sources
+ * and notes of *ret_plan.
  */
 int dlr_plan_restorable(const struct dlr_plan_report *reports, unsigned nreports,
                         const struct dlr_plan_want *want, struct dlr_plan *ret_plan,
                         struct dlr_err *err);
 
-/* JSON of a plan: docs/protocol.md section 5. A plan that could not be made travels as its
- * error (err not NULL and err->code < 0) and comes back from dlr_plan_from_json() as that
- * code and text, with out and verdicts filled. Every field is checked; -EBADMSG.
+/* JSON of a plan: docs/protocol.md section 5. A plan that could not be made travels as
+ * its error (err not NULL and err->code < 0) and comes back from dlr_plan_from_json()
+ * as that code and text, with out and verdicts filled. Every field is checked;
+ * -EBADMSG.
  */
 json_t *dlr_plan_to_json(const struct dlr_plan *plan, const struct dlr_err *err);
 /* Foreign bytes: fuzz target plan. */

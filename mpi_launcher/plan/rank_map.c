@@ -102,7 +102,8 @@ static bool any_lost(const struct dlr_rankmap *map)
     return false;
 }
 
-/* The number of ranks that all name, 0: they differ, which why says, or there are none. */
+/* The number of ranks that all name, 0: they differ, which why says, or there are none.
+ */
 static unsigned common_world(const struct dlr_rankmap *map, bool lost,
                              const char *const *names, char why[DLR_RANKMAP_TEXT])
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From which version the ranks start, who has each rank's copy, and why nothing newer. */
+/* From which version the ranks start, who has each rank's copy, and why nothing newer.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -28,13 +29,13 @@ struct pick {
     struct dlr_plan *plan;
     struct held *held;
     size_t nheld;
-    struct dlr_parity_sets
-        of[1 + DLR_PLAN_WORLDS_MAX]; /* [nof] with this number of ranks */
-    unsigned nof;                    /* first, then with others */
-    const struct dlr_parity_sets
-        *sets; /* of the version that is looked at; NULL: no parity */
-    size_t
-        *at; /* [slots] one more than where the first node's copy is in held; 0 none */
+    /* [nof] with this number of ranks */
+    struct dlr_parity_sets of[1 + DLR_PLAN_WORLDS_MAX];
+    unsigned nof; /* first, then with others */
+    /* of the version that is looked at; NULL: no parity */
+    const struct dlr_parity_sets *sets;
+    /* [slots] one more than where the first node's copy is in held; 0 none */
+    size_t *at;
 };
 
 static const struct dlr_parity_sets *sets_of(const struct pick *k, uint32_t world)
@@ -65,7 +66,7 @@ static void note(struct dlr_plan *plan, const char *fmt, ...)
     va_end(ap);
 }
 
-/* --- what is there ------------------------------------------------------------------- */
+/* --- what is there ---------------------------------------------------------------- */
 
 static bool is_struck(const struct dlr_plan_want *want, const char *where, int32_t rank,
                       struct dlr_version v)
@@ -150,10 +151,10 @@ static size_t group_end(const struct pick *k, size_t at, unsigned *ret_ranks)
     return i;
 }
 
-/* --- the choice ---------------------------------------------------------------------- */
+/* --- the choice ------------------------------------------------------------------- */
 
-/* The lower the better: here; another node, the more switches in common the better; a file; a
- * node that the others have trouble to reach.
+/* The lower the better: here; another node, the more switches in common the better; a
+ * file; a node that the others have trouble to reach.
  */
 static unsigned distance(const struct pick *k, const struct held *h, long seat)
 {
@@ -223,8 +224,8 @@ static bool can_rebuild(struct pick *k, size_t at, size_t end)
     return true;
 }
 
-/* The ranks of the version that have no source yet. A shard's slot is as large as the largest of
- * its group.
+/* The ranks of the version that have no source yet. A shard's slot is as large as the
+ * largest of its group.
  */
 static int take_rebuilt(struct pick *k)
 {
@@ -254,7 +255,8 @@ static int take_rebuilt(struct pick *k)
     return 0;
 }
 
-/* A file is the last resort: what is left of the rank's set in memory comes before it. */
+/* A file is the last resort: what is left of the rank's set in memory comes before it.
+ */
 static bool has_parity(const struct pick *k, const struct held *h)
 {
     char where[DLR_PLAN_WHERE];
@@ -292,7 +294,7 @@ static int take_version(struct pick *k, size_t at, size_t end,
     return k->sets ? take_rebuilt(k) : 0;
 }
 
-/* --- explanations -------------------------------------------------------------------- */
+/* --- explanations ----------------------------------------------------------------- */
 
 static const char *fate(const struct pick *k, const char *node, int32_t rank,
                         struct dlr_version v)
@@ -352,7 +354,8 @@ static void explain_missing(const struct pick *k, size_t at, size_t end,
              missing - (DLR_PLAN_NOTES_MAX - 2), v.round, v.step);
 }
 
-/* What is newer than the choice: the commit the job knew of, else the first part found. */
+/* What is newer than the choice: the commit the job knew of, else the first part found.
+ */
 static void explain(const struct pick *k)
 {
     const struct dlr_plan *plan = k->plan;
@@ -381,7 +384,7 @@ static void explain(const struct pick *k)
          k->held[0].version.round, k->held[0].version.step, ranks, k->held[0].world);
 }
 
-/* --- with parity ----------------------------------------------------------------------- */
+/* --- with parity ------------------------------------------------------------------ */
 
 /* Worlds with fewer places than sets need have none. */
 static void add_sets(struct pick *k, unsigned nplaces, const unsigned *tasks,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places and their ranks in JSON: those of the round to come, and of rounds with another number of
- * ranks that have left parity.
+/* Places and their ranks in JSON: those of the round to come, and of rounds with
+ * another number of ranks that have left parity.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/plan/json_fields.h"
 
-/* --- writing ------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------- */
 
 static unsigned sum(const unsigned *tasks, unsigned nplaces)
 {
@@ -43,7 +43,7 @@ int dlr_plan_put_worlds(json_t *j, const struct dlr_plan_want *w)
     return DLR_PLAN_PUT_LIST(j, "worlds", w->nworlds, world_to_json(&w->worlds[i]));
 }
 
-/* --- reading ------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------- */
 
 static int read_tasks(const json_t *j, unsigned **ret_tasks, unsigned *ret_nplaces)
 {

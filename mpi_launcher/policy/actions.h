@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the policy engine asks for, and its words: phases of a run, causes of a round's end, fates of a job. */
+/* What the policy engine asks for, and its words: phases of a run, causes of a round's
+ * end, fates of a job.
+ */
 #ifndef DLR_MPI_LAUNCHER_POLICY_ACTIONS_H
 #define DLR_MPI_LAUNCHER_POLICY_ACTIONS_H
 
@@ -22,9 +24,11 @@ enum dlr_cause { /* of the end of a round */
                  DLR_CAUSE_NONE,
                  DLR_CAUSE_NODE,    /* a node of the round died; costs no restart */
                  DLR_CAUSE_PROGRAM, /* the program failed; costs one */
-                 DLR_CAUSE_RESTORE, /* a copy turned out bad; costs none, the copy is struck off */
+                 /* a copy turned out bad; costs none, the copy is struck off */
+                 DLR_CAUSE_RESTORE,
                  DLR_CAUSE_SIGNAL, /* somebody wants the end */
-                 DLR_CAUSE_CONTROL, /* supervisor or agents were lost: nobody watched; costs none */
+                 /* supervisor or agents were lost: nobody watched; costs none */
+                 DLR_CAUSE_CONTROL,
 };
 
 /* What becomes of the job, as slurmctld has it. */
@@ -39,7 +43,9 @@ const char *dlr_cause_name(enum dlr_cause cause);
 /* Each is called from inside an event function and must not call one itself. */
 struct dlr_policy_ops {
     void (*start_agents)(void *arg);
-    /* Rounds have so many places from now on; only with min_places. -errno: they cannot. */
+    /* Rounds have so many places from now on; only with min_places. -errno: they
+     * cannot.
+     */
     int (*resize)(void *arg, unsigned nplaces);
     void (*rendezvous)(void *arg, bool with_mpi);
     void (*stop_rendezvous)(void *arg);

@@ -4,7 +4,9 @@
 
 #include "mpi_launcher/policy/state.h"
 
-/* From enough agents to the round without the others: those that are as quick come along. */
+/* From enough agents to the round without the others: those that are as quick come
+ * along.
+ */
 #define SETTLE_MS 5000
 
 void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms)
@@ -63,7 +65,9 @@ void dlr_policy_node_up(struct dlr_policy *p, unsigned node, int64_t now_ms)
         look_for_late(p, now_ms);
 }
 
-/* On the host of the batch script the prolog is over: no agent there either is another trouble. */
+/* On the host of the batch script the prolog is over: no agent there either is another
+ * trouble.
+ */
 void dlr_policy_agents_late(struct dlr_policy *p, int64_t now_ms)
 {
     unsigned up = dlr_policy_count(p, NODE_UP);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a run when a part of its own control is lost: the supervisor, the agents,
- * slurmctld. None of it costs a restart.
+/* What becomes of a run when a part of its own control is lost: the supervisor, the
+ * agents, slurmctld. None of it costs a restart.
  */
 #include <stdio.h>
 
@@ -72,10 +72,10 @@ void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
     dlr_policy_lease_expired(p, round, why, now_ms);
 }
 
-/* --- the agents ended --------------------------------------------------------------- */
+/* --- the agents ended ------------------------------------------------------------- */
 
-/* Losing the agents is not losing nodes: they are started again, and a round that ran, whose
- * workers nobody can vouch for any more, is ended as soon as they are back.
+/* Losing the agents is not losing nodes: they are started again, and a round that ran,
+ * whose workers nobody can vouch for any more, is ended as soon as they are back.
  */
 static void agents_again(struct dlr_policy *p, int64_t now_ms)
 {
@@ -125,7 +125,7 @@ void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms)
     agents_again(p, now_ms);
 }
 
-/* --- slurmctld is away ------------------------------------------------------------- */
+/* --- slurmctld is away ------------------------------------------------------------ */
 
 void dlr_policy_controller_away(struct dlr_policy *p, const char *why, int64_t now_ms)
 {

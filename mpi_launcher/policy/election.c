@@ -10,12 +10,12 @@
 
 #define NEVER INT64_MIN
 #define MINORITY_ASK_MS 10000 /* from one question to slurmctld to the next */
-#define MISSED_MS                                                                      \
-    120000 /* slurmctld pings nodes each third of SlurmdTimeout (100 s): one may be lost */
+/* slurmctld pings nodes each third of SlurmdTimeout (100 s): one may be lost */
+#define MISSED_MS 120000
 #define LAST_MS 900000 /* without a supervisor whose node answers, and no majority */
 #define MESH 64        /* so many may all ask each other */
-#define FIRST_ASKED                                                                    \
-    16 /* of more, so many of the lowest at first, then twice as many ... */
+/* of more, so many of the lowest at first, then twice as many ... */
+#define FIRST_ASKED 16
 
 struct voter {
     char *node;
@@ -126,8 +126,8 @@ static void ask_witness(struct dlr_election *e, int64_t every_ms, int64_t now_ms
     e->ops.witness(e->arg);
 }
 
-/* A switch took the batch node and half of the others, or we are on the wrong side of a cut: there
- * the supervisor may live, and slurmctld hears its node.
+/* A switch took the batch node and half of the others, or we are on the wrong side of a
+ * cut: there the supervisor may live, and slurmctld hears its node.
  */
 static bool minority_may(struct dlr_election *e, int64_t now_ms)
 {
@@ -199,7 +199,9 @@ void dlr_election_silent(struct dlr_election *e, bool silent, int64_t now_ms)
         e->ops.stand_down(e->arg);
 }
 
-/* Of many, votes are counted with the tick, and when they become a majority: to count takes all of them. */
+/* Of many, votes are counted with the tick, and when they become a majority: to count
+ * takes all of them.
+ */
 void dlr_election_vote(struct dlr_election *e, const char *node, bool silent,
                        int64_t now_ms)
 {
@@ -249,8 +251,9 @@ static bool knows_lower(const struct dlr_election *e, int64_t now_ms)
     return false;
 }
 
-/* How many of the lowest are asked now. Only who may win needs all votes: of many agents each asks the lowest, more
- * of them with each tick, until a lower one is known to be silent, who asks us from then on.
+/* How many of the lowest are asked now. Only who may win needs all votes: of many
+ * agents each asks the lowest, more of them with each tick, until a lower one is known
+ * to be silent, who asks us from then on.
  */
 static unsigned next_window(struct dlr_election *e, int64_t now_ms)
 {

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who goes on when the supervisor's host is gone: the lowest-named live agent that a majority
- * of the agents agrees with. Pure: events and time in, actions out.
+/* Who goes on when the supervisor's host is gone: the lowest-named live agent that a
+ * majority of the agents agrees with. Pure: events and time in, actions out.
  *
- * The electorate is every peer but the batch node's. An agent votes "silent" when it has
- * heard nothing from the supervisor for two dead-times and the supervisor's host does not
- * answer a connect. Votes age: one older than vote_ms counts no more, so a dead voter is no voter.
+ * The electorate is every peer but the batch node's. An agent votes "silent" when it
+ * has heard nothing from the supervisor for two dead-times and the supervisor's host
+ * does not answer a connect. Votes age: one older than vote_ms counts no more, so a
+ * dead voter is no voter.
  *   more than half of the electorate votes silent     -> quorum
- *   electorate of 1, or half of 2                      -> slurmctld is the witness: quorum when
+ *   electorate of 1, or half of 2                      -> slurmctld is the witness:
+ *   quorum when
  *                                                        it can be reached from here
- *   fewer                                              -> quorum when slurmctld does not hear the
- *                                                        batch node for two minutes, or calls it
+ *   fewer                                              -> quorum when slurmctld does
+ *   not hear the
+ *                                                        batch node for two minutes, or
+ *                                                        calls it
  *                                                        down; or, after a long
- *                                                        time, when it answers and that node
- *                                                        takes our connect: we are not cut off
- * With a quorum the lowest name among the silent voters wins. It has to hold for one vote_ms,
- * so that two agents whose views differ by a message do not both win.
+ *                                                        time, when it answers and that
+ *                                                        node
+ *                                                        takes our connect: we are not
+ *                                                        cut off
+ * With a quorum the lowest name among the silent voters wins. It has to hold for one
+ * vote_ms, so that two agents whose views differ by a message do not both win.
  */
 #ifndef DLR_MPI_LAUNCHER_POLICY_ELECTION_H
 #define DLR_MPI_LAUNCHER_POLICY_ELECTION_H
@@ -59,7 +65,9 @@ void dlr_election_vote(struct dlr_election *e, const char *node, bool silent,
 void dlr_election_witness(struct dlr_election *e, enum dlr_witness said,
                           int64_t now_ms);
 
-/* Whether the batch node took the last connect, or refused it: it is there, and can be reached. */
+/* Whether the batch node took the last connect, or refused it: it is there, and can be
+ * reached.
+ */
 void dlr_election_host(struct dlr_election *e, bool answers);
 
 /* Call every vote_ms / 2 while silent: asks again and counts. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of a job whose steps had SIGTERM (termination.c): slurmctld's word, or its time is over. */
+/* What becomes of a job whose steps had SIGTERM (termination.c): slurmctld's word, or
+ * its time is over.
+ */
 #include <stdio.h>
 
 #include "mpi_launcher/policy/state.h"

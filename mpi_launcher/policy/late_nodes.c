@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes whose agents are late when a job starts: a prolog may take minutes there. They are neither
- * up nor dead; a round begins without them as soon as the others are enough, else it waits.
+/* Nodes whose agents are late when a job starts: a prolog may take minutes there. They
+ * are neither up nor dead; a round begins without them as soon as the others are
+ * enough, else it waits.
  */
 #include "mpi_launcher/policy/state.h"
 

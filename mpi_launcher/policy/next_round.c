@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The next round: its nodes meet, fewer of them where the user allows it; or it waits for slurmctld, or there is none. */
+/* The next round: its nodes meet, fewer of them where the user allows it; or it waits
+ * for slurmctld, or there is none.
+ */
 #include <errno.h>
 #include <stdio.h>
 
 #include "mpi_launcher/policy/state.h"
 
-/* Every setback strikes a copy off or spares it for the only time (mpi_launcher/supervisor/copies/transfer_retry.c), so they end by
- * themselves; this ends a bug's loop.
+/* Every setback strikes a copy off or spares it for the only time
+ * (mpi_launcher/supervisor/copies/transfer_retry.c), so they end by themselves; this
+ * ends a bug's loop.
  */
 #define MAX_SETBACKS 16
 
-/* As many places as nodes are left: fewer where the user allowed it, more when some are back. */
+/* As many places as nodes are left: fewer where the user allowed it, more when some are
+ * back.
+ */
 static int fit_places(struct dlr_policy *p, char *why, size_t size)
 {
     unsigned up = dlr_policy_count(p, NODE_UP);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state is written before the allocation is given back, and before a run that has failed for the last time ends. */
+/* The state is written before the allocation is given back, and before a run that has
+ * failed for the last time ends.
+ */
 #include <stdio.h>
 
 #include "mpi_launcher/policy/state.h"

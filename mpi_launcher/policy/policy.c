@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to a run, by phase: nodes die, the rendezvous and the preparation end, tasks end, a signal comes, a limit
- * is over.
+/* What happens to a run, by phase: nodes die, the rendezvous and the preparation end,
+ * tasks end, a signal comes, a limit is over.
  */
 #include <errno.h>
 #include <signal.h>
@@ -198,7 +198,7 @@ void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
     }
 }
 
-/* --- limits ------------------------------------------------------------------------ */
+/* --- limits ----------------------------------------------------------------------- */
 
 void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
 {

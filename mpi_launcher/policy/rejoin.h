@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a node that was lost is looked at: is it alive again? Pure; one of these for each node. */
+/* When a node that was lost is looked at: is it alive again? Pure; one of these for
+ * each node.
+ */
 #ifndef DLR_MPI_LAUNCHER_POLICY_REJOIN_H
 #define DLR_MPI_LAUNCHER_POLICY_REJOIN_H
 
@@ -15,8 +17,8 @@ struct dlr_rejoin {
     int64_t look_ms;
 };
 
-/* Is it to be looked at now? missing: it is not here and could be; first_ms after that began, then more
- * and more rarely. Of one that is here nothing is kept.
+/* Is it to be looked at now? missing: it is not here and could be; first_ms after that
+ * began, then more and more rarely. Of one that is here nothing is kept.
  */
 bool dlr_rejoin_due(struct dlr_rejoin *r, bool missing, int64_t first_ms,
                     int64_t now_ms);

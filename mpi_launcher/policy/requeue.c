@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state is written: the job is requeued, or the run ends. Another run of the job may want the requeue. */
+/* The state is written: the job is requeued, or the run ends. Another run of the job
+ * may want the requeue.
+ */
 #include <stdio.h>
 
 #include "mpi_launcher/policy/state.h"

@@ -34,7 +34,9 @@ bool dlr_restart_budget_is_start(const struct dlr_restart_budget_failure *f)
     return !f->stepped && !f->killed && f->ran_ms < DLR_RESTART_QUICK_MS;
 }
 
-/* After about the same time: a tenth more or less, or the few seconds that starts differ by. */
+/* After about the same time: a tenth more or less, or the few seconds that starts
+ * differ by.
+ */
 static bool as_long(int64_t a_ms, int64_t b_ms)
 {
     int64_t more = a_ms > b_ms ? a_ms : b_ms, less = a_ms > b_ms ? b_ms : a_ms;

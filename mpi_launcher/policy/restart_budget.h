@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How often a program that fails is started again: so many times within a time, given back by
- * progress, and not again and again when it fails in the same way at its very start. Pure.
+/* How often a program that fails is started again: so many times within a time, given
+ * back by progress, and not again and again when it fails in the same way at its very
+ * start. Pure.
  */
 #ifndef DLR_MPI_LAUNCHER_POLICY_RESTART_BUDGET_H
 #define DLR_MPI_LAUNCHER_POLICY_RESTART_BUDGET_H

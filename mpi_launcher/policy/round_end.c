@@ -68,8 +68,8 @@ void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms)
     after_end(p, now_ms);
 }
 
-/* The first reason ends the round; a node's death found later explains the failures that it
- * caused, so it takes the place of a failure of the program.
+/* The first reason ends the round; a node's death found later explains the failures
+ * that it caused, so it takes the place of a failure of the program.
  */
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
                           int64_t now_ms)

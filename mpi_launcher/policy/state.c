@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's making, its names, what can be asked of it, and the step from a phase to the next. Calls no other
- * file of the engine but the restart budget.
+/* The engine's making, its names, what can be asked of it, and the step from a phase to
+ * the next. Calls no other file of the engine but the restart budget.
  */
 #include <errno.h>
 #include <stdio.h>

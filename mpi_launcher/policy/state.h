@@ -39,8 +39,8 @@ struct dlr_policy {
     bool started;       /* a task of the round has */
     unsigned unstarted; /* rounds in a row whose srun ended and had started no task */
     bool ran;           /* a task of the run has started */
-    int64_t
-        unstarted_ms;    /* since then slurmctld starts none of its steps; 0: it does */
+    /* since then slurmctld starts none of its steps; 0: it does */
+    int64_t unstarted_ms;
     uint32_t late_next;  /* the round after one whose tasks did not all start in time */
     bool launch_refused; /* and no further one is to be tried */
     bool ended;          /* srun of the round has returned */
@@ -51,16 +51,16 @@ struct dlr_policy {
     bool failed; /* for the last time: memory is being written, then the run ends, */
     char failed_why[512];   /* with exit_code and this */
     bool requeues_with_job; /* the allocation is given back for another run */
-    bool
-        cleanup_unconfirmed; /* nobody has made sure that the round's processes are gone */
+    /* nobody has made sure that the round's processes are gone */
+    bool cleanup_unconfirmed;
     struct dlr_restart_budget agent_starts; /* how often agents were started */
-    int64_t
-        late_ms; /* of the first start: nodes not seen may come until then; 0: none may */
+    /* of the first start: nodes not seen may come until then; 0: none may */
+    int64_t late_ms;
     unsigned enough; /* nodes with which it does without the others */
     bool begun;      /* a plan was made since */
     bool awaits;     /* its time for all to come is over */
-    struct dlr_restart_budget
-        steps_lost; /* rounds that ended because a slurmstepd died */
+    /* rounds that ended because a slurmstepd died */
+    struct dlr_restart_budget steps_lost;
 
     struct {              /* termination.c: SIGTERM */
         bool wanted;      /* came to us */
@@ -83,8 +83,8 @@ unsigned dlr_policy_count(const struct dlr_policy *p, enum node_state state);
 void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms,
                       int64_t limit_ms);
 void dlr_policy_finish(struct dlr_policy *p, int code, const char *why);
-/* srun did. Whether the program was run is another matter: one that waited for its tasks in vain may
- * end so, too.
+/* srun did. Whether the program was run is another matter: one that waited for its
+ * tasks in vain may end so, too.
  */
 bool dlr_policy_ended_well(const struct dlr_policy *p);
 
@@ -92,18 +92,20 @@ bool dlr_policy_ended_well(const struct dlr_policy *p);
 void dlr_policy_persist(struct dlr_policy *p, int64_t now_ms);
 /* Nothing more can be done here: writes the state and asks for a requeue. */
 void dlr_policy_requeue(struct dlr_policy *p, const char *why, int64_t now_ms);
-/* The program has failed for the last time: the script may try it again, and goes on from what is
- * written now.
+/* The program has failed for the last time: the script may try it again, and goes on
+ * from what is written now.
  */
 void dlr_policy_fail(struct dlr_policy *p, int code, const char *why, int64_t now_ms);
 
-/* termination.c. Each of the first three is true when SIGTERM explains it and it is dealt with. */
+/* termination.c. Each of the first three is true when SIGTERM explains it and it is
+ * dealt with.
+ */
 bool dlr_policy_sigterm_step_ended(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_sigterm_exit(struct dlr_policy *p, int code, int64_t now_ms);
 bool dlr_policy_sigterm_after_end(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_sigterm_persisted(struct dlr_policy *p);
-/* SIGTERM comes to us: true when the tasks had it before and have ended, or what is in memory is being
- * written. That goes on, within its limit.
+/* SIGTERM comes to us: true when the tasks had it before and have ended, or what is in
+ * memory is being written. That goes on, within its limit.
  */
 bool dlr_policy_sigterm_writing(struct dlr_policy *p);
 void dlr_policy_sigterm_over(struct dlr_policy *p, int64_t now_ms); /* no round runs */
@@ -113,7 +115,8 @@ bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_first_start(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_may_come(const struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_await_late(struct dlr_policy *p, int64_t now_ms);
-/* There are too few nodes: true when it is waited for one that has not been seen yet. */
+/* There are too few nodes: true when it is waited for one that has not been seen yet.
+ */
 bool dlr_policy_await_more(struct dlr_policy *p, int64_t now_ms);
 
 /* next_round.c. It begins, or the allocation is given back. */
@@ -122,8 +125,8 @@ void dlr_policy_rendezvous(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_set_back(struct dlr_policy *p, const char *why, int64_t now_ms);
 void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
 
-/* round_end.c. The first reason ends the round; a node's death found later explains the failures that it
- * caused, so it takes the place of a failure of the program.
+/* round_end.c. The first reason ends the round; a node's death found later explains the
+ * failures that it caused, so it takes the place of a failure of the program.
  */
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
                           int64_t now_ms);
@@ -141,8 +144,9 @@ void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms);
 /* The time for all agents to report is over. */
 void dlr_policy_agents_late(struct dlr_policy *p, int64_t now_ms);
 
-/* step.c, above requeue.c and control_loss.c: srun's end, and nobody has said why. One that starts no task may
- * have met a passing trouble once; the second time it is told no by Slurm, and would be again.
+/* step.c, above requeue.c and control_loss.c: srun's end, and nobody has said why. One
+ * that starts no task may have met a passing trouble once; the second time it is told
+ * no by Slurm, and would be again.
  */
 void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of a round's step: a task of it has started, its srun has ended, tasks are late. The word of
- * either may come first.
+/* What is known of a round's step: a task of it has started, its srun has ended, tasks
+ * are late. The word of either may come first.
  */
 #include <stdio.h>
 
@@ -33,15 +33,16 @@ void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
         dlr_policy_finish(p, 0, NULL);
         return;
     }
-    /* Slurm may be first to tell of a node's death, or of a short program's end: wait for the
-     * agents' word.
+    /* Slurm may be first to tell of a node's death, or of a short program's end: wait
+     * for the agents' word.
      */
     p->exit_unexplained = true;
     p->deadline_ms = now_ms + p->conf.suspect_ms;
 }
 
-/* The step was started before: what it lacks now the former round still holds, as slurmctld has it. That is
- * waited for, within a limit. False: it is over, or what the user asks for was never to be had.
+/* The step was started before: what it lacks now the former round still holds, as
+ * slurmctld has it. That is waited for, within a limit. False: it is over, or what the
+ * user asks for was never to be had.
  */
 static bool await_start(struct dlr_policy *p, const char *why, int64_t now_ms)
 {

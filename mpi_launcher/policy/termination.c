@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGTERM came to the steps of the job: a time limit, a preemption, --signal, scancel -s, or the
- * end of the job. The tasks are left to it, as without us. Only slurmctld knows which of these it
- * is: it is asked when they have ended, and decides what becomes of the run.
+/* SIGTERM came to the steps of the job: a time limit, a preemption, --signal, scancel
+ * -s, or the end of the job. The tasks are left to it, as without us. Only slurmctld
+ * knows which of these it is: it is asked when they have ended, and decides what
+ * becomes of the run.
  */
 #include <stdio.h>
 
 #include "mpi_launcher/policy/state.h"
 
-#define TOLD_MS                                                                        \
-    600000           /* a program that ends within this time of SIGTERM ended for it */
+/* a program that ends within this time of SIGTERM ended for it */
+#define TOLD_MS 600000
 #define ASK_MS 30000 /* for slurmctld to say what became of the job */
 
 bool dlr_policy_has_sigterm(const struct dlr_policy *p)
@@ -68,7 +69,9 @@ void dlr_policy_sigterm(struct dlr_policy *p, bool wanted, int64_t limit_ms,
     }
 }
 
-/* No agent is told: their step has no such limit. Slurm looks at it twice a minute, and never early. */
+/* No agent is told: their step has no such limit. Slurm looks at it twice a minute, and
+ * never early.
+ */
 static void look_at_limit(struct dlr_policy *p, int64_t now_ms)
 {
     if (p->phase != DLR_PHASE_RUN || !p->conf.limit_ms ||

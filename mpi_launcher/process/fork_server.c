@@ -82,7 +82,7 @@ ssize_t dlr_fork_server_recv(int fd, void *buf, size_t size,
     return n;
 }
 
-/* --- the process that forks the others ------------------------------------------------------ */
+/* --- the process that forks the others -------------------------------------------- */
 
 /* The child of an early process has little to keep, but all its descriptors. */
 static int keep_only(int fd)
@@ -157,7 +157,7 @@ static int fork_server(struct dlr_fork_server *server)
     return 0;
 }
 
-/* --- ours ------------------------------------------------------------------------------------- */
+/* --- ours ------------------------------------------------------------------------- */
 
 int dlr_fork_server_new(struct dlr_fork_server **ret, struct dlr_err *err)
 {

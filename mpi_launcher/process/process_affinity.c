@@ -16,7 +16,8 @@ static bool is_there(pid_t tid, const cpu_set_t *set)
     return sched_getaffinity(tid, sizeof(now), &now) == 0 && CPU_EQUAL(&now, set);
 }
 
-/* How many were elsewhere and are not any more: these may have started others before. */
+/* How many were elsewhere and are not any more: these may have started others before.
+ */
 static int look(DIR *dir, const cpu_set_t *set)
 {
     const struct dirent *e;

@@ -6,11 +6,12 @@
 #include <sched.h>
 #include <sys/types.h>
 
-#define DLR_PROCESS_AFFINITY_LOOKS                                                     \
-    3 /* at a process that starts threads all the while */
+/* at a process that starts threads all the while */
+#define DLR_PROCESS_AFFINITY_LOOKS 3
 
-/* Binds all threads of pid to set; those that they start later are where the one is that starts them.
- * One that ends meanwhile needs no place. -errno, of the last one that stays where it is.
+/* Binds all threads of pid to set; those that they start later are where the one is
+ * that starts them. One that ends meanwhile needs no place. -errno, of the last one
+ * that stays where it is.
  */
 int dlr_process_affinity(pid_t pid, const cpu_set_t *set);
 

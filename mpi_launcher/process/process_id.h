@@ -16,13 +16,17 @@ struct dlr_procid {
     char host[DLR_PROCID_HOST]; /* where pid and start mean something */
 };
 
-/* Of a process of this host. -ESRCH when there is none, or only what is left to be reaped. */
+/* Of a process of this host. -ESRCH when there is none, or only what is left to be
+ * reaped.
+ */
 int dlr_procid_of(pid_t pid, struct dlr_procid *ret);
 
 /* Its parent, also of one that waits to be reaped; -ESRCH when it is gone. */
 pid_t dlr_procid_parent(pid_t pid);
 
-/* True when that very process runs on this host. One of another host cannot be asked: false. */
+/* True when that very process runs on this host. One of another host cannot be asked:
+ * false.
+ */
 bool dlr_procid_alive(const struct dlr_procid *id);
 
 /* "PID START HOST" and back; -EBADMSG. */

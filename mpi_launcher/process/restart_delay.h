@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A helper process that dies again and again: when to start the next one, and how the last one ended. Deaths
- * that are long ago count no more. Pure.
+/* A helper process that dies again and again: when to start the next one, and how the
+ * last one ended. Deaths that are long ago count no more. Pure.
  */
 #ifndef DLR_MPI_LAUNCHER_PROCESS_RESTART_DELAY_H
 #define DLR_MPI_LAUNCHER_PROCESS_RESTART_DELAY_H
@@ -18,13 +18,15 @@ struct dlr_restart_delay {                /* zeros */
     uint64_t n;
 };
 
-/* One has died: milliseconds until the next start. *ret_rests: it is a long time, until the first of as many
- * as are allowed counts no more.
+/* One has died: milliseconds until the next start. *ret_rests: it is a long time, until
+ * the first of as many as are allowed counts no more.
  */
 int64_t dlr_restart_delay_pause_ms(struct dlr_restart_delay *d, int64_t now_ms,
                                    bool *ret_rests);
 
-/* "was killed by signal 11 (Segmentation fault)", "exited with code 1"; status: as of waitpid(2), -1 unknown. */
+/* "was killed by signal 11 (Segmentation fault)", "exited with code 1"; status: as of
+ * waitpid(2), -1 unknown.
+ */
 void dlr_restart_delay_describe(int status, char *buf, size_t size);
 
 #endif

@@ -3,8 +3,8 @@
 #ifndef DLR_MPI_LAUNCHER_PROCESS_SLURM_EXIT_STATUS_H
 #define DLR_MPI_LAUNCHER_PROCESS_SLURM_EXIT_STATUS_H
 
-#define DLR_SLURM_GONE                                                                 \
-    3 /* witness: slurmctld calls that node down, or the job has lost it */
+/* witness: slurmctld calls that node down, or the job has lost it */
+#define DLR_SLURM_GONE 3
 #define DLR_SLURM_MISSES 4 /* or does not hear it */
 
 #define DLR_SLURM_QUEUED 3 /* queued: slurmctld has made no step for that srun yet */

@@ -16,7 +16,9 @@
 
 #define PASS_FD 3
 
-/* What is sent to all of a job's processes is not for these: whoever has started one ends it. */
+/* What is sent to all of a job's processes is not for these: whoever has started one
+ * ends it.
+ */
 static const int others[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM};
 
 /* Between fork and exec in a process with threads: async-signal-safe calls only. */

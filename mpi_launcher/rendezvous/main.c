@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlrover-rendezvous: one MPI rank per candidate node. Each makes its report, all reports are
- * gathered, everyone computes the plan, rank 0 prints it. It never has to survive a fault:
- * whoever started it gives it a limit. With --no-mpi it prints the report of this node and
- * touches nothing of MPI.
+/* dlrover-rendezvous: one MPI rank per candidate node. Each makes its report, all
+ * reports are gathered, everyone computes the plan, rank 0 prints it. It never has to
+ * survive a fault: whoever started it gives it a limit. With --no-mpi it prints the
+ * report of this node and touches nothing of MPI.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static const char usage[] = "usage: dlrover-rendezvous [--no-mpi] --input=PATH\n
                             "agents (--no-mpi). '-' is\n"
                             "the standard input, of the first rank. Not for people.\n";
 
-/* --- input --------------------------------------------------------------------------- */
+/* --- input ------------------------------------------------------------------------ */
 
 static int load_stdin(char **ret_text, size_t *ret_size)
 {
@@ -81,7 +81,7 @@ static int parse_input(const char *text, size_t size, struct dlr_plan_input *ret
     return dlr_plan_input_from_json(j, ret_input, err);
 }
 
-/* --- output -------------------------------------------------------------------------- */
+/* --- output ----------------------------------------------------------------------- */
 
 /* One line; srun labels nothing, the reader looks for the word. */
 static int print_line(const char *word, const json_t *j)
@@ -116,7 +116,7 @@ static int report_alone(const char *path)
     return rc < 0 ? FAILED : DONE;
 }
 
-/* --- MPI: no return between two collectives ---------------------------------------------- */
+/* --- MPI: no return between two collectives --------------------------------------- */
 
 struct meeting {
     int rank, size;
@@ -149,8 +149,8 @@ static double since_ms(int64_t *from_ns)
     return ms;
 }
 
-/* One rank reads it, all get its text: thousands of nodes do not open one file, and it need not
- * be on a shared file system. '-' is the first rank's standard input.
+/* One rank reads it, all get its text: thousands of nodes do not open one file, and it
+ * need not be on a shared file system. '-' is the first rank's standard input.
  */
 static void share_input(struct meeting *m, const char *path)
 {
@@ -176,8 +176,8 @@ static void share_input(struct meeting *m, const char *path)
     free(text);
 }
 
-/* The batch host looks at its clock when everybody has come to the barrier, and all hear of it
- * before they go on: the moment lies between the two looks at our own clock.
+/* The batch host looks at its clock when everybody has come to the barrier, and all
+ * hear of it before they go on: the moment lies between the two looks at our own clock.
  */
 static void share_clock(struct meeting *m, struct dlr_report_clock *ret_clock)
 {
@@ -330,9 +330,9 @@ static int rendezvous(const char *path, int64_t start_ns)
     return !same || rc < 0 ? FAILED : DONE;
 }
 
-/* A meeting is a few small messages: what Open MPI and hwloc load for fast networks and GPUs
- * takes longer than all of it. On nodes with fewer cores than ranks, as in a test, waiting
- * must not keep others from the CPU. What the environment says goes first.
+/* A meeting is a few small messages: what Open MPI and hwloc load for fast networks and
+ * GPUs takes longer than all of it. On nodes with fewer cores than ranks, as in a test,
+ * waiting must not keep others from the CPU. What the environment says goes first.
  */
 static void start_light(void)
 {

@@ -74,7 +74,7 @@ void dlr_report_refuse(const char *why, struct dlr_plan_report *ret_report)
     add_check(ret_report, "report", DLR_HEALTH_FAIL, why);
 }
 
-/* --- peers --------------------------------------------------------------------------- */
+/* --- peers ------------------------------------------------------------------------ */
 
 struct ring {
     const char **nodes, **addrs; /* [n + 1], NULL at the end */
@@ -96,8 +96,9 @@ static int by_name(const void *a, const void *b, void *arg)
     return strcmp(names[*(const unsigned *)a], names[*(const unsigned *)b]);
 }
 
-/* The peers that follow this node in name order, round the end, at most DLR_PLAN_PROBES: each
- * node is asked by as many others, and nobody asks all of a large job.
+/* The peers that follow this node in name order, round the end, at most
+ * DLR_PLAN_PROBES: each node is asked by as many others, and nobody asks all of a large
+ * job.
  */
 static int choose_peers(const struct dlr_plan_survey *s, const char *self,
                         struct ring *ring)
@@ -137,10 +138,10 @@ static int keep_silent(const struct ring *ring, struct dlr_plan_report *r)
     return r->silent ? 0 : -ENOMEM;
 }
 
-/* --- checks -------------------------------------------------------------------------- */
+/* --- checks ----------------------------------------------------------------------- */
 
-/* Where nodes may lack room through no doing of the job: in a tmpfs of its own nobody else takes
- * any, and what the job has reserved there is no lack.
+/* Where nodes may lack room through no doing of the job: in a tmpfs of its own nobody
+ * else takes any, and what the job has reserved there is no lack.
  */
 static const char *shm_of(const struct dlr_plan_survey *s)
 {
@@ -184,7 +185,7 @@ static int run_checks(const struct dlr_plan_survey *s,
     return keep_silent(&ring, r) < 0 ? dlr_fail(err, -ENOMEM, "out of memory") : 0;
 }
 
-/* --- snapshots ----------------------------------------------------------------------- */
+/* --- snapshots -------------------------------------------------------------------- */
 
 static uint64_t file_bytes(const char *dir, const struct dlr_store_item *item)
 {
@@ -227,7 +228,7 @@ static int list_copies(const struct dlr_plan_survey *s, struct dlr_plan_report *
     return 0;
 }
 
-/* --- the whole ----------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------- */
 
 static unsigned count_cpus(void)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of this node: who it is, what its checks say, which snapshots it can prove. */
+/* The report of this node: who it is, what its checks say, which snapshots it can
+ * prove.
+ */
 #ifndef DLR_MPI_LAUNCHER_RENDEZVOUS_NODE_REPORT_H
 #define DLR_MPI_LAUNCHER_RENDEZVOUS_NODE_REPORT_H
 
@@ -15,9 +17,10 @@ struct dlr_report_clock {
 /* Name of this node as Slurm knows it, else its host name. */
 void dlr_report_node_name(char *buf, size_t size);
 
-/* Makes the report. Cannot fail: what could not be found out is a check called "report" with
- * the verdict FAIL, so that the node is left out and everybody knows why. Blocking: reads every
- * snapshot of the run, asks peers for at most peer_timeout_ms. dlr_plan_report_done().
+/* Makes the report. Cannot fail: what could not be found out is a check called "report"
+ * with the verdict FAIL, so that the node is left out and everybody knows why.
+ * Blocking: reads every snapshot of the run, asks peers for at most peer_timeout_ms.
+ * dlr_plan_report_done().
  */
 void dlr_report_make(const struct dlr_plan_survey *survey,
                      const struct dlr_report_clock *clock,

@@ -31,7 +31,8 @@ unsigned dlr_port_free_from(unsigned first, bool (*is_free)(unsigned port))
     return first;
 }
 
-/* As programs bind theirs: a port in TIME_WAIT is free, one that is listened at is not. */
+/* As programs bind theirs: a port in TIME_WAIT is free, one that is listened at is not.
+ */
 bool dlr_port_is_free(unsigned port)
 {
     struct sockaddr_in any = {.sin_family = AF_INET,

@@ -44,8 +44,8 @@ static bool is_passing(const char *var)
     return false;
 }
 
-/* A sweep says in a variable what its sruns differ in: the words alone do not tell a second try
- * from the next program. Their order does not matter.
+/* A sweep says in a variable what its sruns differ in: the words alone do not tell a
+ * second try from the next program. Their order does not matter.
  */
 static uint64_t command_of(char *const *argv)
 {
@@ -57,8 +57,8 @@ static uint64_t command_of(char *const *argv)
     return h;
 }
 
-/* Sruns of the script that start at the same time come one after the other. A file system
- * without locks (Lustre may be mounted so) leaves that to chance.
+/* Sruns of the script that start at the same time come one after the other. A file
+ * system without locks (Lustre may be mounted so) leaves that to chance.
  */
 static int lock(FILE *f)
 {
@@ -68,8 +68,8 @@ static int lock(FILE *f)
     return -errno;
 }
 
-/* Counts the lines that begin with base; -EBUSY when the run of one is alive, 1 when that is
- * us: a supervisor that died early left it.
+/* Counts the lines that begin with base; -EBUSY when the run of one is alive, 1 when
+ * that is us: a supervisor that died early left it.
  */
 static int count_lines(FILE *f, const char *base, pid_t keeper, unsigned *ret)
 {
@@ -161,8 +161,8 @@ static int look_at(const struct dlr_run_want *want, struct dlr_runinfo *info,
     return want->past(info, dir, ret, err);
 }
 
-/* It is the newest try of this run, or the next. Sruns of which no state is known (they were refused)
- * count as tries, too.
+/* It is the newest try of this run, or the next. Sruns of which no state is known (they
+ * were refused) count as tries, too.
  */
 static void take_try(struct dlr_runinfo *info, const struct dlr_tries_run *run,
                      unsigned nth)
@@ -176,8 +176,8 @@ static void take_try(struct dlr_runinfo *info, const struct dlr_tries_run *run,
                       nth - info->before.n);
 }
 
-/* The nth srun of these words in this incarnation belongs to one of the runs that have been, or begins
- * a new one.
+/* The nth srun of these words in this incarnation belongs to one of the runs that have
+ * been, or begins a new one.
  */
 static int find_run(const struct dlr_run_want *want, struct dlr_runinfo *info,
                     const char *base, unsigned nth, struct dlr_err *err)
@@ -297,8 +297,8 @@ static int check_above(const char *path, struct dlr_err *err)
     return dlr_trusted_path(path, &user, err);
 }
 
-/* `dlrover status` looks in the home directory, where nothing says which directory a site has
- * set in plugstack.conf. A link that cannot be made is no reason not to run.
+/* `dlrover status` looks in the home directory, where nothing says which directory a
+ * site has set in plugstack.conf. A link that cannot be made is no reason not to run.
  */
 static void leave_link(const char *job, const char *job_dir)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which run this is, and where its files and memory are. A run is one supervised srun of a
- * job; its name is the same after a requeue, so that it finds its state again.
+/* Which run this is, and where its files and memory are. A run is one supervised srun
+ * of a job; its name is the same after a requeue, so that it finds its state again.
  */
 #ifndef DLR_MPI_LAUNCHER_RUN_RUN_INFO_H
 #define DLR_MPI_LAUNCHER_RUN_RUN_INFO_H
@@ -23,14 +23,14 @@ struct dlr_runinfo {
     char dir[DLR_RUN_PATH];     /* <state-dir>/job-<id>/<name>: journal and state */
     char memory[DLR_RUN_PATH];  /* /dev/shm/dlrover-<uid>-<job>/<name> on each node */
     char key[256];              /* "cluster.job.run" */
-    uint64_t
-        command; /* hash of argv, directory and environment, of what tells programs apart */
-    enum dlr_tries_place
-        place; /* which try of the run it is: the newest, when nobody was asked */
+    /* hash of argv, directory and environment, of what tells programs apart */
+    uint64_t command;
+    /* which try of the run it is: the newest, when nobody was asked */
+    enum dlr_tries_place place;
     struct dlr_tries before; /* the tries before this one */
     unsigned told;           /* DLR_TRIES_REPORTED: the code */
-    bool
-        anew; /* equal words were tried before, in another environment: no try of that run */
+    /* equal words were tried before, in another environment: no try of that run */
+    bool anew;
 };
 
 /* Which run is asked for. */
@@ -40,24 +40,27 @@ struct dlr_run_want {
     const char *asked;     /* --dlrover-name, "" for none */
     const char *kept; /* the name of a supervisor that died before us, NULL: none */
     pid_t keeper;     /* the run is alive as long as this process */
-    /* What is known of the run in dir, for an srun of this info (its job and command); -ENOENT:
-     * there is none. NULL: equal sruns are runs of their own.
+    /* What is known of the run in dir, for an srun of this info (its job and command);
+     * -ENOENT: there is none. NULL: equal sruns are runs of their own.
      */
     int (*past)(const struct dlr_runinfo *info, const char *dir,
                 struct dlr_tries_run *ret, struct dlr_err *err);
 };
 
 /* Fills ret from want and the environment (SLURM_JOB_ID, SLURM_RESTART_COUNT,
- * SLURM_CLUSTER_NAME, HOME). With a kept name it asks no file system. Without, it creates the
- * directories (0700) and counts one more occurrence of the name asked for, or of these words in
- * this directory, in this incarnation, under a lock: "train", then "train+1", unless it is one more
- * try of the run before. -EBUSY when one of those is still running: which was which could not be
- * known after a requeue. Blocking: file system.
+ * SLURM_CLUSTER_NAME, HOME). With a kept name it asks no file system. Without, it
+ * creates the directories (0700) and counts one more occurrence of the name asked for,
+ * or of these words in this directory, in this incarnation, under a lock: "train", then
+ * "train+1", unless it is one more try of the run before. -EBUSY when one of those is
+ * still running: which was which could not be known after a requeue. Blocking: file
+ * system.
  */
 int dlr_runinfo_make(const struct dlr_run_want *want, struct dlr_runinfo *ret,
                      struct dlr_err *err);
 
-/* Writes the path of a job's directory (state_dir "" is $HOME/.dlrover) and creates it (0700). */
+/* Writes the path of a job's directory (state_dir "" is $HOME/.dlrover) and creates it
+ * (0700).
+ */
 int dlr_runinfo_job_dir(const char *state_dir, const char *job, char *buf, size_t size,
                         struct dlr_err *err);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Equal sruns of a job, one after the other: which of them are runs of their own, and which are
- * tries of one run. A try that did not end with 0 is followed by the next one of the same run.
+/* Equal sruns of a job, one after the other: which of them are runs of their own, and
+ * which are tries of one run. A try that did not end with 0 is followed by the next one
+ * of the same run.
  */
 #ifndef DLR_MPI_LAUNCHER_RUN_TRIES_H
 #define DLR_MPI_LAUNCHER_RUN_TRIES_H
@@ -34,8 +35,8 @@ enum dlr_tries_place {
     DLR_TRIES_LATER,    /* none: it belongs to a later run */
 };
 
-/* Where the nth srun (from 0) since the run's first belongs. has_later: the job has a later run of
- * equal words.
+/* Where the nth srun (from 0) since the run's first belongs. has_later: the job has a
+ * later run of equal words.
  */
 enum dlr_tries_place dlr_tries_find(const struct dlr_tries_run *run, unsigned nth,
                                     bool has_later);

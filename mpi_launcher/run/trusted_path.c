@@ -21,7 +21,9 @@
 #define LINKS_MAX 40 /* as the kernel's */
 #define ACL_MAX 256  /* entries; a longer list counts as one that lets others write */
 
-/* Whether a user namespace (a container) has no number for the owner: the kernel says this one of all of those. */
+/* Whether a user namespace (a container) has no number for the owner: the kernel says
+ * this one of all of those.
+ */
 static bool is_unmapped(uid_t uid)
 {
     DLR_AUTO_FCLOSE FILE *over = fopen("/proc/sys/kernel/overflowuid", "re");
@@ -58,7 +60,9 @@ static bool is_alone(gid_t gid, const struct dlr_trusted_user *user)
     return true;
 }
 
-/* Where there is an access list, the group's bits of a mode are its mask: the most that any entry gives. */
+/* Where there is an access list, the group's bits of a mode are its mask: the most that
+ * any entry gives.
+ */
 static bool group_writes(const char *path, const struct stat *st,
                          const struct dlr_trusted_user *user)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that were lost and may take a step again. slurmctld notices a death minutes later, so what
- * it calls a good node is asked itself.
+/* Nodes that were lost and may take a step again. slurmctld notices a death minutes
+ * later, so what it calls a good node is asked itself.
  */
 #include <errno.h>
 #include <netdb.h>

@@ -15,8 +15,8 @@
 #define MAX_NAMES 65536
 #define CRED_EXPIRE "cred_expire=" /* in AuthInfo */
 #define CRED_EXPIRE_S 120          /* Slurm's default */
-#define SOON_DOWN_S                                                                    \
-    120 /* SlurmdTimeout up to which pings are so frequent that one that is lost counts */
+/* SlurmdTimeout up to which pings are so frequent that one that is lost counts */
+#define SOON_DOWN_S 120
 #define GONE_S 10 /* from the last SIGKILL to a job that has ended on all its nodes */
 
 /* libslurm reads its configuration once, before the first RPC (slurm_init, slurm.h). */
@@ -123,7 +123,9 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
     connect_once();
     if (slurm_load_job(&msg, job_id, SHOW_DETAIL) != SLURM_SUCCESS)
         return slurm_failed(err, "cannot load the job");
-    /* The id of an array is also that of one of its tasks, and asking for it brings all. */
+    /* The id of an array is also that of one of its tasks, and asking for it brings
+     * all.
+     */
     for (i = 0; i < msg->record_count && msg->job_array[i].job_id != job_id; i++)
         ;
     if (i == msg->record_count) {
@@ -268,7 +270,8 @@ int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err)
     return slurmd_timeout() > SOON_DOWN_S ? DLR_SLURM_MISSES : DLR_SLURM_GONE;
 }
 
-/* JOB_RUNNING: slurmctld would bring a job back that has been cancelled and still ends. */
+/* JOB_RUNNING: slurmctld would bring a job back that has been cancelled and still ends.
+ */
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
 {
     connect_once();
@@ -277,10 +280,11 @@ int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
     return 0;
 }
 
-/* slurmctld from 24.11 on takes the cores of a node that was given back out of its rows when it is next asked for all
- * nodes (select_p_select_nodeinfo_set_all() of 26.05). When the job ends before that it never does, and they
- * count as allocated for as long as other jobs run in the partition. It is asked for what has changed after a time
- * to come: nothing.
+/* slurmctld from 24.11 on takes the cores of a node that was given back out of its rows
+ * when it is next asked for all nodes (select_p_select_nodeinfo_set_all() of 26.05).
+ * When the job ends before that it never does, and they count as allocated for as long
+ * as other jobs run in the partition. It is asked for what has changed after a time to
+ * come: nothing.
  */
 static void have_cores_counted(void)
 {
@@ -362,7 +366,9 @@ static bool is_this_host(const char *name)
     return strcspn(name, ".") == n && strncmp(name, host, n) == 0;
 }
 
-/* The steps that an srun of this host has in the job, with a signal for each (0: none); their number. */
+/* The steps that an srun of this host has in the job, with a signal for each (0: none);
+ * their number.
+ */
 static int steps_of_srun(uint32_t job_id, pid_t srun_pid, int sig, struct dlr_err *err)
 {
     job_step_info_response_msg_t *msg = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slurm's C API, the little of it we use, behind one file: signatures change by release.
- * Every call but the first three talks to slurmctld and may block for MessageTimeout:
- * call it in a process that may wait. Errors carry Slurm's own text.
+/* Slurm's C API, the little of it we use, behind one file: signatures change by
+ * release. Every call but the first three talks to slurmctld and may block for
+ * MessageTimeout: call it in a process that may wait. Errors carry Slurm's own text.
  */
 #ifndef DLR_MPI_LAUNCHER_SLURM_API_H
 #define DLR_MPI_LAUNCHER_SLURM_API_H
@@ -15,8 +15,8 @@
 #include "common/base/err.h"
 #include "common/base/str.h"
 
-/* Is the libslurm that was loaded of the release whose headers this was compiled with? Structs differ
- * where it is not: call nothing else then. -EINVAL.
+/* Is the libslurm that was loaded of the release whose headers this was compiled with?
+ * Structs differ where it is not: call nothing else then. -EINVAL.
  */
 int dlr_slurm_check_library(struct dlr_err *err);
 
@@ -38,8 +38,8 @@ static inline bool dlr_slurm_has_name(char **names, unsigned n, const char *name
 /* The release whose headers this was compiled with, as 2205: year and month. */
 unsigned dlr_slurm_release(void);
 
-/* Does slurmctld, or its backup, answer, and does munged work? Asks once, without the long
- * attempts of other calls. -EIO.
+/* Does slurmctld, or its backup, answer, and does munged work? Asks once, without the
+ * long attempts of other calls. -EIO.
  */
 int dlr_slurm_ping(struct dlr_err *err);
 
@@ -54,52 +54,64 @@ struct dlr_slurm_job {
     bool completing, preempted; /* being ended; in the grace of a preemption */
 };
 int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err);
-/* Is the node in the list? Where that cannot be read, as of a list that is not known: true. */
+/* Is the node in the list? Where that cannot be read, as of a list that is not known:
+ * true.
+ */
 bool dlr_slurm_is_listed(const char *list, const char *node);
 
-/* How many nodes the largest of the partitions ("main,low") has beside those of without, alive or not. -EIO. */
+/* How many nodes the largest of the partitions ("main,low") has beside those of
+ * without, alive or not. -EIO.
+ */
 int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned *ret_n,
                           struct dlr_err *err);
 
 /* "runs", "preempted" (it still runs) or "ends": whom a SIGTERM came from. */
 const char *dlr_slurm_fate(const struct dlr_slurm_job *job);
 
-/* DLR_SLURM_GONE when slurmctld calls the node down, or has taken it from the job; DLR_SLURM_MISSES when it
- * does not hear it (GONE, too, where SlurmdTimeout is two minutes or less); 0. -EIO.
+/* DLR_SLURM_GONE when slurmctld calls the node down, or has taken it from the job;
+ * DLR_SLURM_MISSES when it does not hear it (GONE, too, where SlurmdTimeout is two
+ * minutes or less); 0. -EIO.
  */
 int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err);
 
-/* alive.c: of the job's nodes in list, those whose slurmd takes connects and which slurmctld
- * calls neither down nor silent: "NAME" each, a line; "-NAME" those that have left the job. -EIO.
+/* alive.c: of the job's nodes in list, those whose slurmd takes connects and which
+ * slurmctld calls neither down nor silent: "NAME" each, a line; "-NAME" those that have
+ * left the job. -EIO.
  */
 int dlr_slurm_alive(uint32_t job_id, const char *list, FILE *out, struct dlr_err *err);
 
-/* Puts a batch job back into the queue. -EPERM, -ENOTSUP (not a batch job, requeue disabled). */
+/* Puts a batch job back into the queue. -EPERM, -ENOTSUP (not a batch job, requeue
+ * disabled).
+ */
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err);
 
-/* A running job keeps these of its nodes and gives the others back, for good; its batch host is to be one
- * of them. -ENOTSUP: the site does not allow it.
+/* A running job keeps these of its nodes and gives the others back, for good; its batch
+ * host is to be one of them. -ENOTSUP: the site does not allow it.
  */
 int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err);
 
 /* KillWait, in seconds. 0: not known. */
 unsigned dlr_slurm_kill_wait(void);
 
-/* When a job that is requeued now can begin: its processes are gone by then (KillWait). 0: Slurm's own
- * time for it (cred_expire) is as soon, or not known.
+/* When a job that is requeued now can begin: its processes are gone by then (KillWait).
+ * 0: Slurm's own time for it (cred_expire) is as soon, or not known.
  */
 time_t dlr_slurm_next_begin(void);
 
-/* For a pending job: nodes it must not get, how many it takes, and when it may begin (0: as it is).
- * exclude "" clears. -EAGAIN: not pending yet, or slurmctld is busy with it: try again.
+/* For a pending job: nodes it must not get, how many it takes, and when it may begin
+ * (0: as it is). exclude "" clears. -EAGAIN: not pending yet, or slurmctld is busy with
+ * it: try again.
  */
 int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
                              unsigned max_nodes, time_t begin, struct dlr_err *err);
 
-/* 1 when the srun with this pid has a step of the job, 0 when slurmctld has made none yet. -EIO. */
+/* 1 when the srun with this pid has a step of the job, 0 when slurmctld has made none
+ * yet. -EIO.
+ */
 int dlr_slurm_has_step_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err);
 
-/* Cancels the steps of a job that were started by the srun with this pid. Their number. */
+/* Cancels the steps of a job that were started by the srun with this pid. Their number.
+ */
 int dlr_slurm_cancel_steps_of(uint32_t job_id, pid_t srun_pid, struct dlr_err *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slurm's API as it was in 22.05, in each release from there to 26.05: the only place that includes its
- * headers and knows its releases. What changed, and when, was read in slurm/slurm.h of each
- * release (docs/plugin.md has the table); `make check-slurm-api` compiles against declarations
- * of all of them.
+/* Slurm's API as it was in 22.05, in each release from there to 26.05: the only place
+ * that includes its headers and knows its releases. What changed, and when, was read in
+ * slurm/slurm.h of each release (docs/plugin.md has the table); `make check-slurm-api`
+ * compiles against declarations of all of them.
  */
 #ifndef DLR_MPI_LAUNCHER_SLURM_COMPAT_H
 #define DLR_MPI_LAUNCHER_SLURM_COMPAT_H
@@ -15,8 +15,8 @@
 #error "Slurm 22.05 is the oldest release that is supported"
 #endif
 
-/* The API_CURRENT of these headers' release, which is the number of its libslurm.so: 38 in 22.05, and one
- * more in each release since. 0: a release we do not know.
+/* The API_CURRENT of these headers' release, which is the number of its libslurm.so: 38
+ * in 22.05, and one more in each release since. 0: a release we do not know.
  */
 #define DLR_SLURM_YEAR (SLURM_VERSION_NUMBER >> 16)
 #if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(22, 6, 0)
@@ -35,8 +35,8 @@ typedef hostlist_t *dlr_slurm_hostlist;
 typedef hostlist_t dlr_slurm_hostlist; /* is a pointer there */
 #endif
 
-/* ESLURM_JOB_SETTING_DB_INX of 22.05. Headers of 24.11 do not have it any more, nor its number for
- * anything else.
+/* ESLURM_JOB_SETTING_DB_INX of 22.05. Headers of 24.11 do not have it any more, nor its
+ * number for anything else.
  */
 #define DLR_SLURM_SETTING_DB_INX 2103
 

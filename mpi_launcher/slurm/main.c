@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlrover-slurm: the calls to slurmctld that supervisor, agents and plugin need, in a process
- * that may wait for it and that a requeue's SIGTERM does not stop.
+/* dlrover-slurm: the calls to slurmctld that supervisor, agents and plugin need, in a
+ * process that may wait for it and that a requeue's SIGTERM does not stop.
  */
 #include <signal.h>
 #include <stdbool.h>

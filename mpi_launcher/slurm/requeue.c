@@ -18,9 +18,10 @@
 #define RETRY_MS 200       /* slurmctld has no event for 'the job is pending now' */
 #define OURS_MAX (1 << 20) /* bytes of a list in the job's directory */
 
-/* The list that a job has after another requeue: of now (the user's own, and ours of before) what is not
- * in ours, and more. An exclusion bridges the time until Slurm calls a node down: it holds for one requeue,
- * so that a node that has come back is asked again. *ret_list is on the heap. -ENOMEM.
+/* The list that a job has after another requeue: of now (the user's own, and ours of
+ * before) what is not in ours, and more. An exclusion bridges the time until Slurm
+ * calls a node down: it holds for one requeue, so that a node that has come back is
+ * asked again. *ret_list is on the heap. -ENOMEM.
  */
 static int make_list(const char *now, const char *ours, const char *more,
                      char **ret_list, struct dlr_err *err)
@@ -51,8 +52,8 @@ static int make_list(const char *now, const char *ours, const char *more,
     return fclose(out) == 0 ? 0 : dlr_fail(err, -ENOMEM, "no memory for a list");
 }
 
-/* What was put there by us before: dead nodes of then, which Slurm calls down by itself by now, or which
- * are back. "" when not known.
+/* What was put there by us before: dead nodes of then, which Slurm calls down by itself
+ * by now, or which are back. "" when not known.
  */
 static char *load_ours(const struct dlr_requeue *r)
 {
@@ -73,9 +74,9 @@ static void save_ours(const struct dlr_requeue *r, const char *list)
         dlr_file_replace(AT_FDCWD, r->ours_path, 0600, &part, 1, NULL);
 }
 
-/* A job begins again only when it has ended on all its nodes, and on a dead one it has when Slurm calls
- * that down: after SlurmdTimeout. So it gives them back first. False: one of them is still its own; the
- * batch host, which a job cannot give back.
+/* A job begins again only when it has ended on all its nodes, and on a dead one it has
+ * when Slurm calls that down: after SlurmdTimeout. So it gives them back first. False:
+ * one of them is still its own; the batch host, which a job cannot give back.
  */
 static bool give_back(const struct dlr_requeue *r, const struct dlr_slurm_job *job)
 {
@@ -106,8 +107,8 @@ static int update(const struct dlr_requeue *r, const char *list, time_t begin,
     }
 }
 
-/* slurmctld may go on trying an update for seconds after we are killed. So what it may set is kept before it
- * is asked; a name too many does no harm.
+/* slurmctld may go on trying an update for seconds after we are killed. So what it may
+ * set is kept before it is asked; a name too many does no harm.
  */
 static void save_both(const struct dlr_requeue *r, const char *before)
 {
@@ -118,7 +119,8 @@ static void save_both(const struct dlr_requeue *r, const char *before)
         save_ours(r, both);
 }
 
-/* Sets the list, or leaves only the user's own when the job could never start with it. */
+/* Sets the list, or leaves only the user's own when the job could never start with it.
+ */
 static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                    time_t begin, int64_t deadline_ms, struct dlr_err *err)
 {

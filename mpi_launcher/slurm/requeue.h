@@ -13,16 +13,17 @@ struct dlr_requeue {
     const char *exclude;  /* "n2,n7", or "" */
     unsigned min_nodes, max_nodes; /* the job may start with; 0: as it is */
     int64_t timeout_ms;
-    const char
-        *ours_path; /* file of the nodes that were excluded so before; NULL: none */
+    /* file of the nodes that were excluded so before; NULL: none */
+    const char *ours_path;
 };
 
-/* Requeue first, then exclude: only a pending job's list may be changed, and it is pending
- * while its processes are still ending. The caller is one of those: run this in a child that
- * ignores SIGTERM (it has KillWait seconds). Blocking for up to timeout_ms. A job that is
- * being ended (cancelled, over its time) is left alone, -ESRCH. One that is requeued but whose
- * list could not be set, or would leave its partition too few nodes, or that was requeued before, is a
- * success with a text in err.
+/* Requeue first, then exclude: only a pending job's list may be changed, and it is
+ * pending while its processes are still ending. The caller is one of those: run this in
+ * a child that ignores SIGTERM (it has KillWait seconds). Blocking for up to
+ * timeout_ms. A job that is being ended (cancelled, over its time) is left alone,
+ * -ESRCH. One that is requeued but whose list could not be set, or would leave its
+ * partition too few nodes, or that was requeued before, is a success with a text in
+ * err.
  */
 int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err);
 

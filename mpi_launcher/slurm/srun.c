@@ -21,13 +21,14 @@
 
 extern char **environ;
 
-/* Marks a supervised srun; each says it anew. What places a step is in the table of srun's
- * variables: an inherited SLURM_NTASKS breaks hostfiles, and a total such as SLURM_GPUS makes a
- * step on fewer nodes wait for ever.
+/* Marks a supervised srun; each says it anew. What places a step is in the table of
+ * srun's variables: an inherited SLURM_NTASKS breaks hostfiles, and a total such as
+ * SLURM_GPUS makes a step on fewer nodes wait for ever.
  */
 static const char *const marks[] = {"DLROVER_SUPERVISED", NULL};
 
-/* Slurm's variables that an internal step keeps: how to find the cluster and the job. */
+/* Slurm's variables that an internal step keeps: how to find the cluster and the job.
+ */
 static const char *const kept[] = {"SLURM_CONF",         "SLURM_JOB_ID",  "SLURM_JOBID",
                                    "SLURM_CLUSTER_NAME", "SLURM_JOB_UID", NULL};
 

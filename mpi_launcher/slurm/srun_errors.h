@@ -6,9 +6,9 @@
 #define DLR_SRUN_NODE 256
 #define DLR_SRUN_WORDS 256
 
-/* The next line of srun's in text that names a node on which the step could not be started: the
- * node's name (DLR_SRUN_NODE bytes) and why (DLR_SRUN_WORDS bytes). Returns where to go on;
- * NULL: there is no more.
+/* The next line of srun's in text that names a node on which the step could not be
+ * started: the node's name (DLR_SRUN_NODE bytes) and why (DLR_SRUN_WORDS bytes).
+ * Returns where to go on; NULL: there is no more.
  */
 const char *dlr_srun_end_node(const char *text, char *ret_name, char *ret_why);
 

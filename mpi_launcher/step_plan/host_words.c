@@ -18,8 +18,8 @@ struct mapper {
     bool address; /* the word before was an option that takes an address */
 };
 
-/* Options and variables whose value is a host or begins with one, as launchers call them; "_" also
- * stands for "-", in either case.
+/* Options and variables whose value is a host or begins with one, as launchers call
+ * them; "_" also stands for "-", in either case.
  */
 static const char *const options[] = {
     "rdzv_endpoint",

@@ -8,15 +8,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Says what a host found in the words is to be called: returns its new name, or NULL to leave
- * it. host has len bytes: a name up to its first dot, or an IPv4 address. bare: nothing says that
- * it is an address; it is a whole word ("n1") or a whole value that might be something else.
+/* Says what a host found in the words is to be called: returns its new name, or NULL to
+ * leave it. host has len bytes: a name up to its first dot, or an IPv4 address. bare:
+ * nothing says that it is an address; it is a whole word ("n1") or a whole value that
+ * might be something else.
  */
 typedef const char *(*dlr_host_words_fn)(void *arg, const char *host, size_t len,
                                          bool bare);
 
-/* A copy of the words (NULL-terminated, one heap block: free()) with what fn says. NULL when out
- * of memory.
+/* A copy of the words (NULL-terminated, one heap block: free()) with what fn says. NULL
+ * when out of memory.
  */
 char **dlr_host_words_map(char *const *words, dlr_host_words_fn fn, void *arg);
 

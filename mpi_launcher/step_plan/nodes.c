@@ -11,7 +11,7 @@
 
 typedef struct dlr_step_plan_read reader;
 
-/* --- which nodes ------------------------------------------------------------------- */
+/* --- which nodes ------------------------------------------------------------------ */
 
 static long find_node(const reader *r, const char *name)
 {
@@ -28,8 +28,8 @@ static void free_names(char **names, unsigned n)
     free(names);
 }
 
-/* The nodes of a list or a file as indices, in its order, names repeated. One that the job has
- * not is refused, or left out when lenient.
+/* The nodes of a list or a file as indices, in its order, names repeated. One that the
+ * job has not is refused, or left out when lenient.
  */
 static int nodes_of(reader *r, const char *what, const char *text, bool is_file,
                     bool lenient, unsigned **ret, unsigned *ret_n)

@@ -18,7 +18,7 @@ static int no_memory(reader *r)
     return dlr_fail(r->err, -ENOMEM, "no memory for the step");
 }
 
-/* --- places of ranks --------------------------------------------------------------- */
+/* --- places of ranks -------------------------------------------------------------- */
 
 /* Sizes and ranks of the places, from the place of each rank. */
 static int seat(reader *r, const unsigned *place_of)
@@ -47,8 +47,8 @@ static int seat(reader *r, const unsigned *place_of)
     return 0;
 }
 
-/* Tasks that a node of the job has CPUs for; the world when that is unknown, or not the same on
- * each.
+/* Tasks that a node of the job has CPUs for; the world when that is unknown, or not the
+ * same on each.
  */
 static unsigned room_of(const reader *r)
 {
@@ -65,8 +65,9 @@ static unsigned room_of(const reader *r)
     return cpus / each;
 }
 
-/* As Slurm deals them out (22.05.8, tried): size to each place in turn; a place that is full is
- * left out, until all are. First how many each has, then in the same turns which.
+/* As Slurm deals them out (22.05.8, tried): size to each place in turn; a place that is
+ * full is left out, until all are. First how many each has, then in the same turns
+ * which.
  */
 static int deal(reader *r, unsigned size)
 {
@@ -89,7 +90,7 @@ static int deal(reader *r, unsigned size)
     return seat(r, place_of);
 }
 
-/* --- as listed --------------------------------------------------------------------- */
+/* --- as listed -------------------------------------------------------------------- */
 
 /* The list is of ranks; nodes takes each once, in the order in which they come. */
 static unsigned nodes_listed(const struct dlr_step_plan *p, unsigned nnodes,
@@ -110,7 +111,8 @@ static unsigned nodes_listed(const struct dlr_step_plan *p, unsigned nnodes,
     return n;
 }
 
-/* A node for each rank, as the user listed them. After a loss others take their places. */
+/* A node for each rank, as the user listed them. After a loss others take their places.
+ */
 int dlr_step_plan_node_is_listed(struct dlr_step_plan_read *r)
 {
     struct dlr_step_plan *p = r->plan;
@@ -139,7 +141,7 @@ int dlr_step_plan_node_is_listed(struct dlr_step_plan_read *r)
     return seat(r, place_of);
 }
 
-/* --- by rule ----------------------------------------------------------------------- */
+/* --- by rule ---------------------------------------------------------------------- */
 
 /* Entry i of "40,24(x3)"; 0 past its end or when it is malformed. */
 static unsigned listed(const char *text, unsigned i)
@@ -166,8 +168,9 @@ static bool is_said(const reader *r, enum dlr_srun_action what)
     return r->value[what] && !r->by_env[what];
 }
 
-/* Where the user leaves it to Slurm, how many tasks each node of the job has is Slurm's word: nodes
- * may differ. True when the round has all of them; they are taken in the allocation's order then.
+/* Where the user leaves it to Slurm, how many tasks each node of the job has is Slurm's
+ * word: nodes may differ. True when the round has all of them; they are taken in the
+ * allocation's order then.
  */
 static bool spread_as_allocated(reader *r)
 {

@@ -139,7 +139,9 @@ static int take_long(struct dlr_step_plan_read *r, const char *word)
     return apply(r, o, value, word, next);
 }
 
-/* "-lN4": letters up to the first with an argument, which takes the rest or the next word. */
+/* "-lN4": letters up to the first with an argument, which takes the rest or the next
+ * word.
+ */
 static int take_letters(struct dlr_step_plan_read *r, const char *word)
 {
     for (const char *p = word + 1; *p; p++) {
@@ -171,7 +173,9 @@ static int take_letters(struct dlr_step_plan_read *r, const char *word)
     return 0;
 }
 
-/* The daemons of an mpirun in the script: they are the launcher's, which ends with the first that is lost. */
+/* The daemons of an mpirun in the script: they are the launcher's, which ends with the
+ * first that is lost.
+ */
 static bool is_of_launcher(const char *program)
 {
     static const char *const daemons[] = {"orted", "prted", "hydra_pmi_proxy",
@@ -251,7 +255,9 @@ static int read_words(struct dlr_step_plan_read *r)
     return 0;
 }
 
-/* What the command line has not said; of two variables for one thing the later row wins. */
+/* What the command line has not said; of two variables for one thing the later row
+ * wins.
+ */
 static int read_env(struct dlr_step_plan_read *r)
 {
     for (const struct dlr_srun_option *o = dlr_srun_vars; o->name; o++) {

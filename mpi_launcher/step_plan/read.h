@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads srun's arguments and variables into values by what they say. Private to the step plan. */
+/* Reads srun's arguments and variables into values by what they say. Private to the
+ * step plan.
+ */
 #ifndef DLR_MPI_LAUNCHER_STEP_PLAN_READ_H
 #define DLR_MPI_LAUNCHER_STEP_PLAN_READ_H
 
@@ -15,7 +17,9 @@ struct dlr_step_plan_read {
     const struct dlr_step_plan_in *in;
     struct dlr_step_plan *plan;
     struct dlr_err *err;
-    /* By action: the last word on the command line, else the variable's value, else NULL. */
+    /* By action: the last word on the command line, else the variable's value, else
+     * NULL.
+     */
     const char *value[DLR_SRUN_ACTIONS];
     bool by_env[DLR_SRUN_ACTIONS]; /* it is a variable's */
     const char *cpus;              /* --cpus-per-task, or NULL */
@@ -29,7 +33,9 @@ struct dlr_step_plan_read {
     int at;
 };
 
-/* Fills value and by_env, and of the plan: plain, note, options, program. Foreign bytes: fuzz target step_plan. */
+/* Fills value and by_env, and of the plan: plain, note, options, program.
+ * Foreign bytes: fuzz target step_plan.
+ */
 int dlr_step_plan_read(struct dlr_step_plan_read *r);
 
 /* Adds a word to the plan's options. */
@@ -43,14 +49,18 @@ int dlr_step_plan_number(struct dlr_step_plan_read *r, const char *what,
 /* Nodes that take no part. */
 unsigned dlr_step_plan_barred(const struct dlr_step_plan_read *r);
 
-/* How many nodes may train: neither spare nor barred, and no more than --dlrover-nodes allows. */
+/* How many nodes may train: neither spare nor barred, and no more than --dlrover-nodes
+ * allows.
+ */
 unsigned dlr_step_plan_most(const struct dlr_step_plan_read *r);
 
 /* -EINVAL: what=text asks for more than the most nodes there are. */
 int dlr_step_plan_too_many(struct dlr_step_plan_read *r, const char *what,
                            const char *text, unsigned most);
 
-/* nodes.c: nodes by name before the sizes are known, ranks on nodes after it. Foreign bytes: fuzz target step_plan. */
+/* nodes.c: nodes by name before the sizes are known, ranks on nodes after it.
+ * Foreign bytes: fuzz target step_plan.
+ */
 int dlr_step_plan_read_exclude(struct dlr_step_plan_read *r);
 /* Foreign bytes: fuzz target step_plan. */
 int dlr_step_plan_read_prefer(struct dlr_step_plan_read *r);

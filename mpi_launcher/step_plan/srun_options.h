@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of srun (22.05 to 26.05) and what becomes of each when a step is planned anew
- * for a round. One table; tests and the manual walk it.
+/* The options of srun (22.05 to 26.05) and what becomes of each when a step is planned
+ * anew for a round. One table; tests and the manual walk it.
  */
 #ifndef DLR_MPI_LAUNCHER_STEP_PLAN_SRUN_OPTIONS_H
 #define DLR_MPI_LAUNCHER_STEP_PLAN_SRUN_OPTIONS_H
@@ -47,7 +47,8 @@ extern const struct dlr_srun_option dlr_srun_vars[]; /* names of variables */
 const struct dlr_srun_option *dlr_srun_find(const char *name, size_t len);
 const struct dlr_srun_option *dlr_srun_find_letter(char letter);
 
-/* The row of a variable, for an entry "NAME=value" of an environment; NULL: it passes. */
+/* The row of a variable, for an entry "NAME=value" of an environment; NULL: it passes.
+ */
 const struct dlr_srun_option *dlr_srun_find_var(const char *entry);
 
 #endif

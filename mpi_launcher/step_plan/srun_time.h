@@ -5,9 +5,10 @@
 
 #include <stdint.h>
 
-/* "minutes", "minutes:seconds", "hours:minutes:seconds", "days-hours", "days-hours:minutes" or
- * "days-hours:minutes:seconds", in milliseconds and rounded up to minutes, as Slurm's time_str2mins()
- * does. 0: no limit ("0", "-1", "infinite", "unlimited"), or a text of which srun itself complains.
+/* "minutes", "minutes:seconds", "hours:minutes:seconds", "days-hours",
+ * "days-hours:minutes" or "days-hours:minutes:seconds", in milliseconds and rounded up
+ * to minutes, as Slurm's time_str2mins() does. 0: no limit ("0", "-1", "infinite",
+ * "unlimited"), or a text of which srun itself complains.
  */
 int64_t dlr_srun_time_ms(const char *text);
 

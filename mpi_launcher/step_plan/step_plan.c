@@ -13,10 +13,10 @@
 
 typedef struct dlr_step_plan_read reader;
 
-/* --- how many ---------------------------------------------------------------------- */
+/* --- how many --------------------------------------------------------------------- */
 
-/* "4", "4-6", "2,4" or "1-9:2": the most that is not above most counts, as srun itself takes as
- * many nodes as there are. *ret 0: even the least is more.
+/* "4", "4-6", "2,4" or "1-9:2": the most that is not above most counts, as srun itself
+ * takes as many nodes as there are. *ret 0: even the least is more.
  */
 static int nodes_wanted(reader *r, unsigned most, unsigned *ret)
 {
@@ -84,8 +84,8 @@ static int choose_places(reader *r)
     return 0;
 }
 
-/* A number in the environment was meant for the whole allocation: it keeps its share of each
- * node. A number on srun's command line is meant as it stands.
+/* A number in the environment was meant for the whole allocation: it keeps its share of
+ * each node. A number on srun's command line is meant as it stands.
  */
 static int scale(reader *r, const char *what, unsigned n, unsigned *ret)
 {
@@ -116,7 +116,9 @@ static int world_by_node(reader *r)
     return rc;
 }
 
-/* srun(1): --cpus-per-task alone means as many tasks as the CPUs of the nodes have room for. */
+/* srun(1): --cpus-per-task alone means as many tasks as the CPUs of the nodes have room
+ * for.
+ */
 static int world_by_cpus(reader *r)
 {
     const char *text = dlr_env_get(r->in->env, "SLURM_JOB_CPUS_PER_NODE");
@@ -176,7 +178,7 @@ static int choose_world(reader *r)
     return rc < 0 ? rc : scale(r, "SLURM_NTASKS", n, &p->world);
 }
 
-/* --- what is said in other words ----------------------------------------------------- */
+/* --- what is said in other words -------------------------------------------------- */
 
 /* As the batch host's number shows. */
 static bool lie_unevenly(const reader *r, const char *number)
@@ -189,9 +191,9 @@ static bool lie_unevenly(const reader *r, const char *number)
            (uint64_t)here * r->in->nnodes != total;
 }
 
-/* A total does not follow the number of nodes: a step that asks for more than its nodes have
- * waits for ever. So it becomes a number for each node. Without any word Slurm would take the
- * job's own total.
+/* A total does not follow the number of nodes: a step that asks for more than its nodes
+ * have waits for ever. So it becomes a number for each node. Without any word Slurm
+ * would take the job's own total.
  */
 static int rewrite_gpus(reader *r)
 {
@@ -275,7 +277,9 @@ static void describe_gpus(reader *r, char *buf, size_t size)
                    total / r->in->nnodes * r->plan->nplaces);
 }
 
-/* srun's own total, where srun tells it, and not the number for each node that the round says in its place. */
+/* srun's own total, where srun tells it, and not the number for each node that the
+ * round says in its place.
+ */
 static void describe_said_gpus(reader *r, char *buf, size_t size)
 {
     const char *said = r->value[DLR_SRUN_GPUS];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The user's step is planned, not pasted: from srun's arguments and the job's environment, what
- * a round's srun looks like. Pure functions; the table is srun_options.c.
+/* The user's step is planned, not pasted: from srun's arguments and the job's
+ * environment, what a round's srun looks like. Pure functions; the table is
+ * srun_options.c.
  */
 #ifndef DLR_MPI_LAUNCHER_STEP_PLAN_STEP_PLAN_H
 #define DLR_MPI_LAUNCHER_STEP_PLAN_STEP_PLAN_H
@@ -10,8 +11,8 @@
 
 #include "common/base/err.h"
 
-/* The names in a list of nodes ("n[1-3],n7"), or in a file of such lists; repeated names stay.
- * *ret_names and each name in it are on the heap.
+/* The names in a list of nodes ("n[1-3],n7"), or in a file of such lists; repeated
+ * names stay. *ret_names and each name in it are on the heap.
  */
 typedef int (*dlr_step_plan_expand_fn)(const char *text, bool is_file,
                                        char ***ret_names, unsigned *ret_n,
@@ -39,8 +40,8 @@ struct dlr_step_plan {
     bool overlap;  /* --overlap: it takes what other steps have, too */
     bool by_cpu;   /* its memory is asked for by CPU: */
     const char *mem_per_cpu; /* by this word of argv; NULL: by the job's variable */
-    bool
-        uneven; /* the job's GPUs lie unevenly: Slurm makes no step of all of them that overlaps */
+    /* the job's GPUs lie unevenly: Slurm makes no step of all of them that overlaps */
+    bool uneven;
     int64_t limit_ms; /* --time: Slurm ends a step that has run so long; 0: none */
     bool plain;       /* this srun is run as it is */
     char note
@@ -51,8 +52,8 @@ struct dlr_step_plan {
     unsigned nplaces; /* nodes of a round */
     unsigned world;   /* tasks of a round */
     unsigned *tasks;  /* [nplaces] at each place */
-    unsigned
-        *ranks; /* [world] of place 0 ascending, then of place 1 ...; NULL: 0, 1 ... */
+    /* [world] of place 0 ascending, then of place 1 ...; NULL: 0, 1 ... */
+    unsigned *ranks;
     unsigned *prefer; /* [nprefer] nodes that get a place while they live */
     unsigned nprefer;
     bool first;            /* nobody named them: they are the allocation's first */
@@ -73,10 +74,11 @@ void dlr_step_plan_done(struct dlr_step_plan *plan);
 
 #define DLR_STEP_PLAN_SHARE 3
 
-/* What a round's srun says, beside the plan's options, of what other steps of the job have. It queues: it
- * takes its resources as the user's srun would, and waits while others have them. Else it overlaps, and
- * its memory must not be asked for by CPU: for that slurmctld subtracts what other steps have all the same,
- * so that the round would wait for one that cannot end, of a dead node. It is the job's then. ret is
+/* What a round's srun says, beside the plan's options, of what other steps of the job
+ * have. It queues: it takes its resources as the user's srun would, and waits while
+ * others have them. Else it overlaps, and its memory must not be asked for by CPU: for
+ * that slurmctld subtracts what other steps have all the same, so that the round would
+ * wait for one that cannot end, of a dead node. It is the job's then. ret is
  * NULL-terminated; its words are constant or argv's.
  */
 void dlr_step_plan_share(const struct dlr_step_plan *plan, bool queues,

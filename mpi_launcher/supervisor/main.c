@@ -47,10 +47,10 @@
 #define STATE_FD 9
 #define BELL_FD 10
 #define EXIT_REFUSED 2 /* bad words: nothing was started */
-#define SUSPECT_EXTRA                                                                  \
-    500 /* ms on top of dead time: an end of srun waits for its reason */
-#define REQUEUE_EXTRA_MS                                                               \
-    60000 /* for the last call of a requeue, and for slurmctld to be asked why */
+/* ms on top of dead time: an end of srun waits for its reason */
+#define SUSPECT_EXTRA 500
+/* for the last call of a requeue, and for slurmctld to be asked why */
+#define REQUEUE_EXTRA_MS 60000
 #define RENDEZVOUS_TRIES 2
 
 /* --- signals ---------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The supervisor as a whole: what it is told at its start, and its engines. Only the files
- * beside this one know it, which make the engines, answer them and save their state. One
- * thread, one reactor; the policy engine decides, the engines carry it out.
+/* The supervisor as a whole: what it is told at its start, and its engines. Only the
+ * files beside this one know it, which make the engines, answer them and save their
+ * state. One thread, one reactor; the policy engine decides, the engines carry it out.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_SUPERVISOR_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_SUPERVISOR_H

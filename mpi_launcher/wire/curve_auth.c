@@ -8,11 +8,14 @@
 
 #define KEY_BYTES 32
 
-/* The address is the process's by RFC 27, hence the one place of file-scope state here. */
+/* The address is the process's by RFC 27, hence the one place of file-scope state here.
+ */
 static zactor_t *answerer;
 static bool bound; /* written by its thread before it says that it runs */
 
-/* Request: version, request id, domain, address, identity, mechanism, credentials (key). */
+/* Request: version, request id, domain, address, identity, mechanism, credentials
+ * (key).
+ */
 static void answer(zsock_t *sock)
 {
     zmsg_t *req = zmsg_recv(sock);

@@ -125,8 +125,8 @@ unsigned dlr_server_port(const struct dlr_server *server)
     return server->port;
 }
 
-/* What the guard hears late of the closed port would close the next one. That closing it
- * cut a connection is room once; not again and again where descriptors are too few.
+/* What the guard hears late of the closed port would close the next one. That closing
+ * it cut a connection is room once; not again and again where descriptors are too few.
  */
 static bool may_reopen(struct dlr_server *server, int64_t now_ms)
 {

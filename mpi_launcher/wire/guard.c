@@ -25,10 +25,12 @@
 #define FDS_MAX (128 << 10) /* connections above are cut */
 #define SLACK_MS 500        /* a handshake's limit is noticed so much early, or late */
 #define GREETING 64         /* bytes: all that who has not our key gets as an answer */
-#define BEFORE_ANSWER                                                                  \
-    (64 << 10) /* bytes: libzmq would hold as many as a message may have */
+/* bytes: libzmq would hold as many as a message may have */
+#define BEFORE_ANSWER (64 << 10)
 
-/* A connection that has not proven its key; those form a list, oldest first. By descriptor. */
+/* A connection that has not proven its key; those form a list, oldest first. By
+ * descriptor.
+ */
 struct half {
     bool is;
     unsigned group;    /* of its host */
@@ -48,8 +50,8 @@ struct dlr_guard {
     unsigned of_group[DLR_CALLERS]; /* unproven */
     atomic_uint n_max, all_max;
     bool left; /* the next connection that ends went by itself */
-    unsigned
-        shaken; /* handshakes that succeeded; of which connection, libzmq does not say */
+    /* handshakes that succeeded; of which connection, libzmq does not say */
+    unsigned shaken;
     atomic_bool proven[FDS_MAX]; /* by a message that came */
     atomic_uint_fast64_t auth_failures;
     atomic_bool full, went, closed; /* see dlr_guard_is_full() */
@@ -79,7 +81,8 @@ static void put_in(struct dlr_guard *g, int fd)
     g->n++;
 }
 
-/* Forgets a connection; -1 when it has proven its key, else for how long it was there. */
+/* Forgets a connection; -1 when it has proven its key, else for how long it was there.
+ */
 static int64_t take_out(struct dlr_guard *g, int fd)
 {
     struct half *h = fd >= 0 && fd < FDS_MAX ? &g->half[fd] : NULL;
@@ -116,8 +119,8 @@ static bool is_crowded(const struct dlr_guard *g)
     return g->n > atomic_load(&g->n_max) || g->all > atomic_load(&g->all_max);
 }
 
-/* libzmq reads an end of file and closes. Should the number mean another connection by now, that one is
- * made again by its owner.
+/* libzmq reads an end of file and closes. Should the number mean another connection by
+ * now, that one is made again by its owner.
  */
 static void cut(struct dlr_guard *g, int fd)
 {
@@ -140,7 +143,9 @@ static int oldest_of_most(const struct dlr_guard *g)
     return fd;
 }
 
-/* CURVE: whoever has our key gets an answer to his first bytes, and sends no message before. */
+/* CURVE: whoever has our key gets an answer to his first bytes, and sends no message
+ * before.
+ */
 static void look(struct dlr_guard *g, int fd)
 {
     uint64_t confirmed, received;
@@ -154,7 +159,9 @@ static void look(struct dlr_guard *g, int fd)
     epoll_ctl(g->arrivals, EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* Its bytes wake us until it is known whether it had an answer; libzmq may have read all there are before. */
+/* Its bytes wake us until it is known whether it had an answer; libzmq may have read
+ * all there are before.
+ */
 static void watch(struct dlr_guard *g, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = fd};
@@ -189,8 +196,8 @@ static void came(struct dlr_guard *g, int fd)
         cut(g, oldest_of_most(g));
 }
 
-/* libzmq says first that a handshake failed without a reason when the other side went away or took
- * too long; what broke the protocol ends without that.
+/* libzmq says first that a handshake failed without a reason when the other side went
+ * away or took too long; what broke the protocol ends without that.
  */
 static void went(struct dlr_guard *g, int fd)
 {

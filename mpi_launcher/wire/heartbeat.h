@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The 48 bytes that say "alive" and "you may go on". Little endian, the same for both kinds:
+/* The 48 bytes that say "alive" and "you may go on". Little endian, the same for both
+ * kinds:
  *
  *   0  "DLRB"      4  u16 version (1)    6  u16 kind      8  u32 generation
  *  12  u32 sequence                     16  u64 sent_ns
@@ -37,22 +38,28 @@ struct dlr_heartbeat {
 void dlr_heartbeat_pack(const struct dlr_heartbeat *beat,
                         unsigned char ret_buf[DLR_HEARTBEAT_BYTES]);
 
-/* 0, or -EBADMSG for anything that is not exactly such a frame. Foreign bytes: fuzz target heartbeat. */
+/* 0, or -EBADMSG for anything that is not exactly such a frame.
+ * Foreign bytes: fuzz target heartbeat.
+ */
 int dlr_heartbeat_unpack(const void *buf, size_t size, struct dlr_heartbeat *ret_beat);
 
-/* True when the bytes claim to be a beat (their first four are its magic); JSON never does. */
+/* True when the bytes claim to be a beat (their first four are its magic); JSON never
+ * does.
+ */
 bool dlr_heartbeat_is(const void *buf, size_t size);
 
-/* Whether a beat that is due goes out, when so many of those that went have no answer and so many that were due
- * since have not gone. At most as many as a node may miss are on their way: what waits at an overloaded
- * supervisor stays short, so that the leases it gives are young. A way to it that takes less than a lease
- * slows nothing down. Who is only not answered is heard again once in the time of these.
+/* Whether a beat that is due goes out, when so many of those that went have no answer
+ * and so many that were due since have not gone. At most as many as a node may miss are
+ * on their way: what waits at an overloaded supervisor stays short, so that the leases
+ * it gives are young. A way to it that takes less than a lease slows nothing down. Who
+ * is only not answered is heard again once in the time of these.
  */
 bool dlr_heartbeat_goes(uint32_t unanswered, uint32_t held, uint32_t missed);
 
-/* SIGTERM came to an agent: for so long its tasks need no lease, and the supervisor calls nobody dead for
- * silence. Two minutes, or KillWait and half a minute if that is longer; kill_wait: its seconds, as the
- * variable of that name has them, NULL: not known.
+/* SIGTERM came to an agent: for so long its tasks need no lease, and the supervisor
+ * calls nobody dead for silence. Two minutes, or KillWait and half a minute if that is
+ * longer; kill_wait: its seconds, as the variable of that name has them, NULL: not
+ * known.
  */
 #define DLR_KILL_WAIT "DLROVER_KILL_WAIT"
 int64_t dlr_term_hold_ms(const char *kill_wait);

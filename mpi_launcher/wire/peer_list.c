@@ -157,7 +157,8 @@ void dlr_peer_list_done(struct dlr_peer_list *list)
     *list = (struct dlr_peer_list){0};
 }
 
-/* Who was gone and is not among the rows, and whoever of the list leaves by its name. */
+/* Who was gone and is not among the rows, and whoever of the list leaves by its name.
+ */
 static int list_gone(const struct merge *m, const struct dlr_peer_list *old,
                      const struct dlr_peer_list *rows, char ***ret, unsigned *ret_n)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other agents as an agent knows them, sorted by name, and what a message "peers" makes of them. */
+/* The other agents as an agent knows them, sorted by name, and what a message "peers"
+ * makes of them.
+ */
 #ifndef DLR_MPI_LAUNCHER_WIRE_PEER_LIST_H
 #define DLR_MPI_LAUNCHER_WIRE_PEER_LIST_H
 
@@ -24,10 +26,10 @@ struct dlr_peer_list {
     unsigned ngone;
 };
 
-/* The list after msg: with "whole" it is what msg says, else rows of msg come in or replace others, and names of
- * "gone" leave. A peer that stays as it was keeps its client; forget() is called for each client that does not stay.
- * -EBADMSG, -ENOMEM: the list is as before.
- * Foreign bytes: fuzz target msg_agent.
+/* The list after msg: with "whole" it is what msg says, else rows of msg come in or
+ * replace others, and names of "gone" leave. A peer that stays as it was keeps its
+ * client; forget() is called for each client that does not stay. -EBADMSG, -ENOMEM: the
+ * list is as before. Foreign bytes: fuzz target msg_agent.
  */
 int dlr_peer_list_take(struct dlr_peer_list *list, const json_t *msg,
                        void (*forget)(void *arg, struct dlr_client *client), void *arg);

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Bytes of ours that the other side has confirmed, and bytes of its own that came. Zeros where the kernel does not
- * count (before 4.1). -errno.
+/* Bytes of ours that the other side has confirmed, and bytes of its own that came.
+ * Zeros where the kernel does not count (before 4.1). -errno.
  */
 int dlr_tcp_bytes(int fd, uint64_t *ret_confirmed, uint64_t *ret_received);
 

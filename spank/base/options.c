@@ -39,7 +39,9 @@ void dlr_options_init(struct dlr_spank_conf *conf)
         conf->libexec[0] = '\0'; /* built with a bad DLR_LIBEXECDIR: nothing is found */
 }
 
-/* The table's reason without its "option 'NAME': ": how the user wrote it is said already. */
+/* The table's reason without its "option 'NAME': ": how the user wrote it is said
+ * already.
+ */
 static const char *reason(const struct dlr_err *why, const char *name)
 {
     char lead[DLR_OPTIONS_NAME + 16];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's settings: the table of common/config/job_config.h seen as Slurm options (the last of which,
- * --dlrover-set, is for all rows that have none), as arguments of plugstack.conf and as environment
- * variables, plus what only a site may set.
+/* The plugin's settings: the table of common/config/job_config.h seen as Slurm options
+ * (the last of which, --dlrover-set, is for all rows that have none), as arguments of
+ * plugstack.conf and as environment variables, plus what only a site may set.
  */
 #ifndef DLR_SPANK_BASE_OPTIONS_H
 #define DLR_SPANK_BASE_OPTIONS_H
@@ -27,8 +27,8 @@ struct dlr_spank_conf {
     char prefix[DLR_OPT_TEXT];  /* not empty: libexec is <prefix>/libexec/dlrover */
     bool job_tmpfs;             /* each job gets a tmpfs of its own */
     char job_tmpfs_size[DLR_OPT_TEXT]; /* its size, or share of the job's memory */
-    int64_t
-        job_tmpfs_keep_ms; /* how long it stays when the job is requeued; 0 it goes */
+    /* how long it stays when the job is requeued; 0 it goes */
+    int64_t job_tmpfs_keep_ms;
     struct dlr_site_rules rules; /* what users may not set */
     struct dlr_job_config site;  /* job as the site left it, before any user's word */
     int srun_words;              /* of srun before the program; 0: not known */
@@ -42,56 +42,60 @@ typedef void (*dlr_options_bad_fn)(const struct dlr_err *err);
 /* Everything at its default. */
 void dlr_options_init(struct dlr_spank_conf *conf);
 
-/* Takes the arguments of plugstack.conf ("spares=1", "libexec=/opt/...", "forbid=checks"). A bad
- * word goes to bad (may be NULL) and changes nothing. What follows has to keep to its rules.
+/* Takes the arguments of plugstack.conf ("spares=1", "libexec=/opt/...",
+ * "forbid=checks"). A bad word goes to bad (may be NULL) and changes nothing. What
+ * follows has to keep to its rules.
  */
 void dlr_options_site(struct dlr_spank_conf *conf, int count, char *const words[],
                       dlr_options_bad_fn bad);
 
-/* Takes DLROVER=on, DLROVER_<NAME>=value and DLROVER_SET=... from an environment. bad may be NULL.
- * Foreign bytes: fuzz target task_env.
+/* Takes DLROVER=on, DLROVER_<NAME>=value and DLROVER_SET=... from an environment. bad
+ * may be NULL. Foreign bytes: fuzz target task_env.
  */
 void dlr_options_env(struct dlr_spank_conf *conf, char *const env[],
                      dlr_options_bad_fn bad);
 
-/* Takes the options of the job that this process is in out of the environment, where Slurm has
- * put them for its srun: a job that is submitted from inside another is a job of its own.
+/* Takes the options of the job that this process is in out of the environment, where
+ * Slurm has put them for its srun: a job that is submitted from inside another is a job
+ * of its own.
  */
 void dlr_options_disown(void);
 
-/* Writes an option's name without its dashes: "dlrover" for "enable", "dlrover-<name>" for the
- * rows that follow, "dlrover-set".
+/* Writes an option's name without its dashes: "dlrover" for "enable", "dlrover-<name>"
+ * for the rows that follow, "dlrover-set".
  */
 void dlr_options_name(size_t option, char name[DLR_OPTIONS_NAME]);
 
 /* How the help names its value. */
 const char *dlr_options_arg(size_t option);
 
-/* Writes the help text of an option, with its default; *ret is the caller's to free. NULL when
- * out of memory.
+/* Writes the help text of an option, with its default; *ret is the caller's to free.
+ * NULL when out of memory.
  */
 char *dlr_options_usage(size_t option);
 
-/* Takes an option of the command line, a script or Slurm's own propagation. value may be NULL or
- * "(null)", which Slurm hands over for an option without a value. -EINVAL, or -EPERM when the site
- * forbids it, with a text that names the option; conf is unchanged then, also by a list of which
- * a part is right.
+/* Takes an option of the command line, a script or Slurm's own propagation. value may
+ * be NULL or "(null)", which Slurm hands over for an option without a value. -EINVAL,
+ * or -EPERM when the site forbids it, with a text that names the option; conf is
+ * unchanged then, also by a list of which a part is right.
  * Foreign bytes: fuzz target opt.
  */
 int dlr_options_set(struct dlr_spank_conf *conf, size_t option, const char *value,
                     struct dlr_err *err);
 
-/* All that --dlrover-set has set, as one such list, for Slurm keeps the last one only; the caller's to
- * free, NULL when out of memory or when it has set nothing.
+/* All that --dlrover-set has set, as one such list, for Slurm keeps the last one only;
+ * the caller's to free, NULL when out of memory or when it has set nothing.
  */
 char *dlr_options_settings(const struct dlr_spank_conf *conf);
 
-/* Writes the name under which Slurm keeps an option for the prolog and, behind "SLURM_SPANK_", for
- * the job's sruns.
+/* Writes the name under which Slurm keeps an option for the prolog and, behind
+ * "SLURM_SPANK_", for the job's sruns.
  */
 void dlr_options_kept(size_t option, char name[DLR_OPTIONS_NAME]);
 
-/* Whether the user wants the job to be supervised and has not said that it has no spare node. */
+/* Whether the user wants the job to be supervised and has not said that it has no spare
+ * node.
+ */
 bool dlr_options_lack_spare(const struct dlr_spank_conf *conf);
 
 /* Reads the value of --dlrover. -EINVAL when it is not one. */

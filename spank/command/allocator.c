@@ -12,7 +12,9 @@
 #include "spank/command/cmdline.h"
 #include "spank/command/open_mode.h"
 
-/* Set name to value unless the user has set name or its opposite. no-kill takes "set" only. */
+/* Set name to value unless the user has set name or its opposite. no-kill takes "set"
+ * only.
+ */
 static const struct {
     const char *name, *value, *opposite;
 } vars[] = {
@@ -24,8 +26,8 @@ static const struct {
 #define NVARS (sizeof(vars) / sizeof(*vars))
 #define OPEN_MODE 2 /* its row */
 
-/* Options of sbatch and salloc that never take an argument from the next word: flags, and
- * those whose argument is optional (it must then be in the same word).
+/* Options of sbatch and salloc that never take an argument from the next word: flags,
+ * and those whose argument is optional (it must then be in the same word).
  */
 static const char short_flags[] = "hHIkKOQsuvVWX";
 /* clang-format off */

@@ -89,8 +89,9 @@ int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
     return 0;
 }
 
-/* exec puts handlers back to the default by itself; what the user had ignored (nohup) stays ignored, as it
- * would in srun. But not SIGTTIN: srun ignores it itself, newer ones before they ask their plugins.
+/* exec puts handlers back to the default by itself; what the user had ignored (nohup)
+ * stays ignored, as it would in srun. But not SIGTTIN: srun ignores it itself, newer
+ * ones before they ask their plugins.
  */
 static int become(const char *path, char *const argv[], char *const env[])
 {
@@ -123,8 +124,8 @@ int dlr_handover_exec(char *const argv[], char *const env[], struct dlr_err *err
     return dlr_fail(err, rc, "cannot run '%s': %s", argv[0], strerror(-rc));
 }
 
-/* The shell of an salloc (LaunchParameters=use_interactive_step): no step of the user's, and what is
- * typed in it is supervised.
+/* The shell of an salloc (LaunchParameters=use_interactive_step): no step of the
+ * user's, and what is typed in it is supervised.
  */
 static bool is_shell(char *const srun[])
 {
@@ -134,9 +135,9 @@ static bool is_shell(char *const srun[])
     return false;
 }
 
-/* Becomes the keeper, with the words and the environment this srun was started with: what it has
- * made of its options since (SLURM_MPI_TYPE and more) would steer every srun of the supervisor.
- * Returns -errno only when it failed.
+/* Becomes the keeper, with the words and the environment this srun was started with:
+ * what it has made of its options since (SLURM_MPI_TYPE and more) would steer every
+ * srun of the supervisor. Returns -errno only when it failed.
  */
 static int run(const struct dlr_spank_conf *conf, struct dlr_err *err)
 {
@@ -159,9 +160,11 @@ static int run(const struct dlr_spank_conf *conf, struct dlr_err *err)
     return rc;
 }
 
-/* --- beside the agents -------------------------------------------------------------------- */
+/* --- beside the agents ------------------------------------------------------------ */
 
-/* Whether --dlrover was said here or for the job, or another srun of the job has brought agents. */
+/* Whether --dlrover was said here or for the job, or another srun of the job has
+ * brought agents.
+ */
 static bool may_have_agents(const struct dlr_spank_conf *conf, const char *job)
 {
     char path[DLR_MEMORY_NAME + 32], here[PATH_MAX];
@@ -173,7 +176,9 @@ static bool may_have_agents(const struct dlr_spank_conf *conf, const char *job)
            dlr_memory_find(path, here, sizeof(here)) == 0 && access(here, F_OK) == 0;
 }
 
-/* The same srun once more, which does not wait for our agents. Returns only when it is as well as it is. */
+/* The same srun once more, which does not wait for our agents. Returns only when it is
+ * as well as it is.
+ */
 static void become_relative(char *const srun[], char *const env[])
 {
     DLR_AUTO_FREE char **argv = dlr_taskcount_words(srun);

@@ -20,9 +20,9 @@ enum dlr_handover {
 enum dlr_handover dlr_handover_decide(const struct dlr_spank_conf *conf,
                                       const char *job, const char *supervised);
 
-/* The keeper's words: its path, every setting as --name=value, "--", then srun's own words.
- * *ret_argv ends with NULL; its strings up to "--" and the array are the caller's:
- * dlr_handover_free(). -ENOMEM, -ENAMETOOLONG.
+/* The keeper's words: its path, every setting as --name=value, "--", then srun's own
+ * words. *ret_argv ends with NULL; its strings up to "--" and the array are the
+ * caller's: dlr_handover_free(). -ENOMEM, -ENAMETOOLONG.
  */
 int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
                       char ***ret_argv, struct dlr_err *err);
@@ -30,13 +30,15 @@ int dlr_handover_argv(const struct dlr_spank_conf *conf, char *const srun[],
 /* Frees what dlr_handover_argv() made; NULL is fine. */
 void dlr_handover_free(char **argv);
 
-/* Becomes argv[0] with the environment env: descriptors from 3 on are closed, and signals
- * that srun has blocked are let through. Returns -errno only when that failed; srun can go on
- * then.
+/* Becomes argv[0] with the environment env: descriptors from 3 on are closed, and
+ * signals that srun has blocked are let through. Returns -errno only when that failed;
+ * srun can go on then.
  */
 int dlr_handover_exec(char *const argv[], char *const env[], struct dlr_err *err);
 
-/* Decides for this srun and does it; says on stderr when it goes on without supervision. */
+/* Decides for this srun and does it; says on stderr when it goes on without
+ * supervision.
+ */
 void dlr_handover_srun(const struct dlr_spank_conf *conf);
 
 #endif

@@ -18,7 +18,8 @@
 #include "common/base/node_memory.h"
 #include "common/base/str.h"
 
-/* Opens a directory of owner; a link, a mount or somebody else's directory is refused. */
+/* Opens a directory of owner; a link, a mount or somebody else's directory is refused.
+ */
 static int open_dir(int parent, const char *name, uid_t owner, int *ret_fd)
 {
     DLR_AUTO_CLOSE int fd = dlr_memory_step(parent, name, O_RDONLY | O_DIRECTORY);
@@ -55,7 +56,8 @@ static int remove_entry(int dir, const char *name, uid_t owner, unsigned depth)
     return rc;
 }
 
-/* Removes what is in a directory and closes it; goes on after a failure and returns it. */
+/* Removes what is in a directory and closes it; goes on after a failure and returns it.
+ */
 static int empty_dir(int fd, uid_t owner, unsigned depth)
 {
     DLR_AUTO_CLOSEDIR DIR *dir = fdopendir(fd);
@@ -95,8 +97,9 @@ int dlr_node_cleanup_tree(int top, const char *name, uid_t owner)
     return rc;
 }
 
-/* Calls fn for each name in top that may be the job's; the worst of what it returns. On some kernels (6.6 to 6.10)
- * who renames files in a tmpfs makes readdir(3) go on for ever: -E2BIG.
+/* Calls fn for each name in top that may be the job's; the worst of what it returns. On
+ * some kernels (6.6 to 6.10) who renames files in a tmpfs makes readdir(3) go on for
+ * ever: -E2BIG.
  */
 static int for_each(int top, const char *name, uid_t owner,
                     int (*fn)(int top, const char *name, uid_t owner))
@@ -133,7 +136,9 @@ static void run_child(int top, const char *name, uid_t uid, gid_t gid)
     _exit(-for_each(top, name, uid, dlr_node_cleanup_tree));
 }
 
-/* Whether the child's end of the pipe is closed in time, which the kernel does at its end. */
+/* Whether the child's end of the pipe is closed in time, which the kernel does at its
+ * end.
+ */
 static bool has_ended(int fd, int64_t limit_ms)
 {
     int64_t deadline = dlr_now_ms() + limit_ms;
@@ -148,8 +153,8 @@ static bool has_ended(int fd, int64_t limit_ms)
     return rc > 0;
 }
 
-/* A child that is late is killed. One that the kernel does not let go, for a file system that does not answer, is
- * init's.
+/* A child that is late is killed. One that the kernel does not let go, for a file
+ * system that does not answer, is init's.
  */
 static int await(pid_t pid, int fd, int64_t limit_ms)
 {

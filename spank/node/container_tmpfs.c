@@ -22,8 +22,8 @@ static int find(const struct dlr_jobmem *job, char *path, size_t size)
     return dlr_memory_own(name, path, size);
 }
 
-/* A copy of the mount that is in no namespace yet, since the kernel binds none of another namespace.
- * Not by glibc's function, which came with 2.36.
+/* A copy of the mount that is in no namespace yet, since the kernel binds none of
+ * another namespace. Not by glibc's function, which came with 2.36.
  */
 int dlr_jobview_open(char *const env[], const struct dlr_jobmem *job)
 {

@@ -46,8 +46,8 @@ uint64_t dlr_jobmem_bytes(const char *size, uint64_t job_mb)
     return bytes < whole || whole == 0 ? bytes : whole;
 }
 
-/* Huge pages save a page table and most of the time it takes to touch the memory; kernels
- * without them do not know the option.
+/* Huge pages save a page table and most of the time it takes to touch the memory;
+ * kernels without them do not know the option.
  */
 static int mount_tmpfs(const char *path, uint64_t bytes)
 {

@@ -94,7 +94,9 @@ static int write_mark(int root, const struct kept *kept)
     return fd < 0 ? -errno : dlr_write_all(fd, text, strlen(text));
 }
 
-/* *ret_tree: its tmpfs, which has no place any more; -1 when it is not kept, or there is none. */
+/* *ret_tree: its tmpfs, which has no place any more; -1 when it is not kept, or there
+ * is none.
+ */
 static int detach(const struct dlr_jobmem *job, int64_t since_ms, int *ret_tree,
                   struct dlr_err *err)
 {
@@ -126,13 +128,15 @@ int dlr_jobkeep_free(const struct dlr_jobmem *job, int64_t since_ms,
     return rc;
 }
 
-/* --- its time ---------------------------------------------------------------------------- */
+/* --- its time --------------------------------------------------------------------- */
 
 static void say_nothing(void *arg, enum dlr_log_level level, const char *text)
 {
 }
 
-/* Goes on in a process of its own, which nobody waits for, with two descriptors above stderr and no others. */
+/* Goes on in a process of its own, which nobody waits for, with two descriptors above
+ * stderr and no others.
+ */
 static void leave(int a, int b)
 {
     unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
@@ -158,8 +162,8 @@ static void await(pid_t pid)
         ;
 }
 
-/* The epilog must end, and there is no daemon of ours on an idle node. Killed, it leaves the memory to the
- * next job's first step.
+/* The epilog must end, and there is no daemon of ours on an idle node. Killed, it
+ * leaves the memory to the next job's first step.
  */
 static void outlast(const struct kept *kept, int64_t keep_ms)
 {
@@ -202,9 +206,11 @@ bool dlr_jobkeep_end(const struct dlr_jobmem *job, int64_t keep_ms)
     return true;
 }
 
-/* --- another job ------------------------------------------------------------------------- */
+/* --- another job ------------------------------------------------------------------ */
 
-/* The user whose it is can stop the process that does so. end is closed when it is done. */
+/* The user whose it is can stop the process that does so. end is closed when it is
+ * done.
+ */
 static void empty_apart(const struct dlr_jobmem *job, int tree, int end)
 {
     pid_t pid = fork();

@@ -55,7 +55,8 @@ static void become_program(char *const argv[], char *const env[], int out)
     _exit(127);
 }
 
-/* Reads all of fd into *text (OUTPUT_MAX + 1 bytes). 0, -ETIMEDOUT, -EFBIG or -errno. */
+/* Reads all of fd into *text (OUTPUT_MAX + 1 bytes). 0, -ETIMEDOUT, -EFBIG or -errno.
+ */
 static int read_all(int fd, char *text, int64_t deadline_ms)
 {
     size_t size = 0;
@@ -123,7 +124,9 @@ static void take_line(char *line, struct dlr_task_env *env)
     }
 }
 
-/* slurmctld has made SLURM_OPEN_MODE of what we asked of sbatch for the script's own output. */
+/* slurmctld has made SLURM_OPEN_MODE of what we asked of sbatch for the script's own
+ * output.
+ */
 static void restore_open_mode(char *const env[], struct dlr_task_env *ret)
 {
     const char *mode = dlr_env_get(env, KEPT_MODE);

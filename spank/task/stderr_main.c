@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlrover-stderr: passes a task's stderr on, byte for byte and at once, and tells the agent
- * the last lines when the task has ended. Started by the plugin: see spank/task/stderr_tap.h.
+/* dlrover-stderr: passes a task's stderr on, byte for byte and at once, and tells the
+ * agent the last lines when the task has ended. Started by the plugin: see
+ * spank/task/stderr_tap.h.
  */
 #include <errno.h>
 #include <poll.h>

@@ -83,8 +83,8 @@ static int read_one(struct dlr_stderr_tap *tap, uint32_t *ret_rank)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ? -1 : 0;
 }
 
-/* The user holds the writing end and may never stop: what is read and what is kept is bounded,
- * and the limit counts while there is more to read, too.
+/* The user holds the writing end and may never stop: what is read and what is kept is
+ * bounded, and the limit counts while there is more to read, too.
  */
 static void await_rank(struct dlr_stderr_tap *tap, uint32_t rank, int64_t deadline)
 {
@@ -121,8 +121,8 @@ void dlr_stderr_tap_wait(struct dlr_stderr_tap *tap, uint32_t rank, int64_t limi
         tap->budget_ms = 0;
 }
 
-/* The process that becomes dlrover-stderr. Every signal is ignored, over the exec too: the
- * last words come through when the step is told to end.
+/* The process that becomes dlrover-stderr. Every signal is ignored, over the exec too:
+ * the last words come through when the step is told to end.
  */
 static void become_program(char *const argv[], int from, int to, int done, int status)
 {

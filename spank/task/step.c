@@ -34,8 +34,8 @@ static int connect_agent(struct dlr_step *step, const char *path,
     return rc;
 }
 
-/* The agent's socket as a descriptor that the program inherits: in a container its path names
- * nothing, or something else, but "/proc/self/fd/N" leads to it still.
+/* The agent's socket as a descriptor that the program inherits: in a container its path
+ * names nothing, or something else, but "/proc/self/fd/N" leads to it still.
  */
 static unsigned leave_name(const struct dlr_step *step)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A supervisor's step on this node, as slurmstepd lives through it. On every other step these
- * functions do nothing.
+/* A supervisor's step on this node, as slurmstepd lives through it. On every other step
+ * these functions do nothing.
  */
 #ifndef DLR_SPANK_TASK_STEP_H
 #define DLR_SPANK_TASK_STEP_H
@@ -36,15 +36,17 @@ struct dlr_step {
         .agent = -1, .name = -1, .tap = DLR_STDERR_TAP_NONE                            \
     }
 
-/* Before the tasks are forked, as the user or as root: tells the agent, unless it knows already.
- * As early as can be: what another plugin does for the user may take minutes. env is the step's, its
- * words are the user's: only a socket of the job's own memory is used, and that as the user.
+/* Before the tasks are forked, as the user or as root: tells the agent, unless it knows
+ * already. As early as can be: what another plugin does for the user may take minutes.
+ * env is the step's, its words are the user's: only a socket of the job's own memory is
+ * used, and that as the user.
  */
 void dlr_step_begin(struct dlr_step *step, char *const env[],
                     const struct dlr_step_job *job);
 
-/* In slurmstepd, for each task once all are forked, and when it has ended. The agent knows a
- * task's last lines before its end, unless they take longer than DLR_STDERR_TAP_SOON_MS.
+/* In slurmstepd, for each task once all are forked, and when it has ended. The agent
+ * knows a task's last lines before its end, unless they take longer than
+ * DLR_STDERR_TAP_SOON_MS.
  */
 void dlr_step_forked(struct dlr_step *step, uint32_t rank, pid_t pid);
 void dlr_step_ended(struct dlr_step *step, uint32_t rank, int status);
@@ -54,14 +56,14 @@ struct dlr_step_place {
     uint32_t step, rank, world;
 };
 
-/* A task finds its agent here and above (DLROVER_AGENT_FD), out of the way of shells, which number
- * their own from 10.
+/* A task finds its agent here and above (DLROVER_AGENT_FD), out of the way of shells,
+ * which number their own from 10.
  */
 #define DLR_STEP_FD 64
 
-/* In the task, as the user: taps its stderr and makes the changes to its environment, or those
- * of a batch script. 0 or -errno with text; *ret is the caller's: dlr_task_env_free(), empty on
- * failure and where nobody supervises.
+/* In the task, as the user: taps its stderr and makes the changes to its environment,
+ * or those of a batch script. 0 or -errno with text; *ret is the caller's:
+ * dlr_task_env_free(), empty on failure and where nobody supervises.
  */
 int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf,
                   char *const env[], const struct dlr_step_place *at,

@@ -15,9 +15,9 @@ struct dlr_tail {
 /* Adds bytes; only the last DLR_TAIL_BYTES of all are kept. */
 void dlr_tail_add(struct dlr_tail *tail, const char *buf, size_t size);
 
-/* Writes what was kept as text: from the start of a line where the beginning was lost (unless
- * there is one line only), valid UTF-8, '?' for each byte that is not text or that would
- * steer a terminal. Returns its length; text is NUL-terminated.
+/* Writes what was kept as text: from the start of a line where the beginning was lost
+ * (unless there is one line only), valid UTF-8, '?' for each byte that is not text or
+ * that would steer a terminal. Returns its length; text is NUL-terminated.
  */
 size_t dlr_tail_text(const struct dlr_tail *tail, char text[DLR_TAIL_BYTES + 1]);
 

@@ -14,9 +14,10 @@
 
 #define MAX_TASKS (1u << 24)
 
-/* "1": torchrun's workers meet in a store of their own, as those of a bare srun do. In that of torchrun
- * itself workers of a node whose torchrun counts no restart find the addresses of those before them, when
- * it restarts them on several nodes (seen with PyTorch 2.15).
+/* "1": torchrun's workers meet in a store of their own, as those of a bare srun do. In
+ * that of torchrun itself workers of a node whose torchrun counts no restart find the
+ * addresses of those before them, when it restarts them on several nodes (seen with
+ * PyTorch 2.15).
  */
 #define OWN_STORE "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 
@@ -66,8 +67,8 @@ static bool next_word(const char **list, char *buf, size_t size)
     return true;
 }
 
-/* Whether the task is one of the next here tasks, of node. Where ranks are dealt out Slurm says
- * which of the node's own tasks it is.
+/* Whether the task is one of the next here tasks, of node. Where ranks are dealt out
+ * Slurm says which of the node's own tasks it is.
  */
 static bool is_here(const struct dlr_task_round *round,
                     const struct dlr_task_self *self, const struct place *p,
@@ -233,7 +234,9 @@ static bool add_lists(struct dlr_task_env *env, const struct dlr_task_round *rou
     return true;
 }
 
-/* How the user's own srun would describe the layout; ours is always "arbitrary". "NAME=": not at all. */
+/* How the user's own srun would describe the layout; ours is always "arbitrary".
+ * "NAME=": not at all.
+ */
 static bool add_shape(struct dlr_task_env *env, const char *shape)
 {
     static const char *const names[] = {"SLURM_DISTRIBUTION", "SLURM_DIST_PLANESIZE",
@@ -253,9 +256,10 @@ static bool add_shape(struct dlr_task_env *env, const char *shape)
     return true;
 }
 
-/* What only a supervisor's own srun may see: with it, an srun inside a task would lay its tasks
- * out like ours, or they would take themselves for ours. The mark DLROVER_SUPERVISED stays: an
- * srun inside a task is the task's own affair and runs as it is.
+/* What only a supervisor's own srun may see: with it, an srun inside a task would lay
+ * its tasks out like ours, or they would take themselves for ours. The mark
+ * DLROVER_SUPERVISED stays: an srun inside a task is the task's own affair and runs as
+ * it is.
  */
 static bool take_out(struct dlr_task_env *env)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment of one task: the round it belongs to, not the allocation it runs in. */
+/* The environment of one task: the round it belongs to, not the allocation it runs in.
+ */
 #ifndef DLR_SPANK_TASK_TASK_ENV_H
 #define DLR_SPANK_TASK_TASK_ENV_H
 
@@ -8,8 +9,8 @@
 
 #include "common/base/err.h"
 
-/* What the supervisor says of a round in the environment of its step; strings belong to that
- * environment.
+/* What the supervisor says of a round in the environment of its step; strings belong to
+ * that environment.
  */
 struct dlr_task_round {
     unsigned round;     /* DLROVER_ROUND */
@@ -44,16 +45,15 @@ struct dlr_task_env {
     struct dlr_task_var vars[DLR_TASK_VARS];
 };
 
-/* Finds a round in an environment. False when the step is not one of a supervisor: a variable is
- * missing or no number. *ret is written only on true.
+/* Finds a round in an environment. False when the step is not one of a supervisor: a
+ * variable is missing or no number. *ret is written only on true.
  * Foreign bytes: fuzz target task_env.
  */
 bool dlr_task_round_find(char *const env[], struct dlr_task_round *ret);
 
-/* Makes the list of variables to set and to take out for one task. -EINVAL with text when
- * the round does not fit the task (the rank map was not followed), -ENOMEM. *ret is the
- * caller's: dlr_task_env_free().
- * Foreign bytes: fuzz target task_env.
+/* Makes the list of variables to set and to take out for one task. -EINVAL with text
+ * when the round does not fit the task (the rank map was not followed), -ENOMEM. *ret
+ * is the caller's: dlr_task_env_free(). Foreign bytes: fuzz target task_env.
  */
 int dlr_task_env_make(const struct dlr_task_round *round,
                       const struct dlr_task_self *self, struct dlr_task_env *ret,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data process that is killed at every step of something: a build of it whose code under test calls
- * tests/faults/kill_points.h, beside others that are left alone.
+/* A data process that is killed at every step of something: a build of it whose code
+ * under test calls tests/faults/kill_points.h, beside others that are left alone.
  */
 #ifndef DLR_TESTS_FAULTS_KILL_DATA_H
 #define DLR_TESTS_FAULTS_KILL_DATA_H
@@ -26,8 +26,9 @@ struct kill_data_ops {
     void (*ready)(void *arg); /* it met no kill: what the next life begins with */
 };
 
-/* A life left alone, then one for each point. Prints how many kills there were; most points must be met,
- * some before their life had gone well. Returns how many were met after that.
+/* A life left alone, then one for each point. Prints how many kills there were; most
+ * points must be met, some before their life had gone well. Returns how many were met
+ * after that.
  */
 unsigned kill_data_each(struct rig_data *victim, const struct kill_data_ops *ops,
                         void *arg);

@@ -20,8 +20,8 @@ struct table {
     _Atomic uint32_t target, nth; /* block and pass at which it ends */
     _Atomic uint32_t nblocks;
     struct {
-        _Atomic uint64_t
-            at; /* in the program's image, so that it is the same in each process */
+        /* in the program's image, so that it is the same in each process */
+        _Atomic uint64_t at;
         _Atomic uint32_t passes, recorded;
     } blocks[BLOCKS];
 };

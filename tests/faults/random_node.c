@@ -54,7 +54,9 @@ static uint64_t fill(unsigned char *to, int rank, uint64_t step)
     return bytes;
 }
 
-/* Restores, then saves each step that comes through orders. Its exit code says what was wrong. */
+/* Restores, then saves each step that comes through orders. Its exit code says what was
+ * wrong.
+ */
 static int work(struct node *n, int orders)
 {
     struct dlr_ckpt *ck;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes of tests/faults/test_kill_random.c: a rank is a real program with the real library, the data
- * process is the real one, and the test is their agents. What it does as supervisor is not here.
+/* The nodes of tests/faults/test_kill_random.c: a rank is a real program with the real
+ * library, the data process is the real one, and the test is their agents. What it does
+ * as supervisor is not here.
  */
 #ifndef DLR_TESTS_FAULTS_RANDOM_NODE_H
 #define DLR_TESTS_FAULTS_RANDOM_NODE_H
@@ -40,12 +41,16 @@ uint64_t random_below(uint64_t n);
 void node_start(struct node *n, int rank);
 void node_end(struct node *n);
 
-/* Starts its rank in this round; it restores the newest version, and saves when told to. */
+/* Starts its rank in this round; it restores the newest version, and saves when told
+ * to.
+ */
 void node_start_worker(struct node *n);
 /* Kills it; fails the test when it has found something wrong before. */
 void node_end_worker(struct node *n);
 
-/* Whether the slot holds a snapshot, and of which version; node_whole: one that verifies. */
+/* Whether the slot holds a snapshot, and of which version; node_whole: one that
+ * verifies.
+ */
 bool node_sealed(struct dlr_slot *slot, struct dlr_version *ret);
 bool node_whole(struct dlr_slot *slot, struct dlr_version *ret);
 /* The slot of node n with a whole copy of rank's version v; -1. */
@@ -62,7 +67,9 @@ void node_data_again(struct node *n, bool lost);
 
 void node_strike(enum fault fault, struct node *n);
 
-/* Takes what has come from workers and data processes, or waits for something until the time is over. */
+/* Takes what has come from workers and data processes, or waits for something until the
+ * time is over.
+ */
 void nodes_pump(int64_t until_ns);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/wire,ckpt/slot,common/local needs=tests/stepped-agent */
-/* The agent killed at every step of a seal's way to the supervisor and of the commit's way back:
- * marks of its own slots, the word to the data process. The newest version that the supervisor
- * committed, or may have, is whole in node memory after each.
+/* The agent killed at every step of a seal's way to the supervisor and of the commit's
+ * way back: marks of its own slots, the word to the data process. The newest version
+ * that the supervisor committed, or may have, is whole in node memory after each.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -75,7 +75,8 @@ static void wait_free(const struct worker *w, unsigned k)
     assert_int_equal(dlr_slot_state(w->slots[k]), DLR_SLOT_FREE);
 }
 
-/* A new version's seal and commit under an agent that is killed at point. True: it was. */
+/* A new version's seal and commit under an agent that is killed at point. True: it was.
+ */
 static bool life(int point)
 {
     struct worker w;

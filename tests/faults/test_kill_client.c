@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=common/base */
-/* The library killed at every step of it: opening, restoring, a snapshot, its seal, the word
- * about it, the file of a program alone. Whoever comes next finds the old version or the new one
- * whole, on every rank the same, and never less than what was committed.
+/* The library killed at every step of it: opening, restoring, a snapshot, its seal, the
+ * word about it, the file of a program alone. Whoever comes next finds the old version
+ * or the new one whole, on every rank the same, and never less than what was committed.
  */
 #include <poll.h>
 #include <sched.h>
@@ -55,7 +55,7 @@ static bool is_state(int rank, uint64_t step)
     return memcmp(state_of_rank, expected, BYTES) == 0;
 }
 
-/* --- lives: child processes that end with a word or by a kill ------------------------------ */
+/* --- lives: child processes that end with a word or by a kill --------------------- */
 
 /* The child's end as a word, -1 when it was killed. */
 static int end_of(pid_t pid)
@@ -75,7 +75,7 @@ static void regions(struct dlr_ckpt *ck)
     dlr_ckpt_add_array(ck, "state", DLR_CKPT_LOCAL, "u64", 8, state_of_rank, WORDS);
 }
 
-/* --- alone ---------------------------------------------------------------------------------- */
+/* --- alone ------------------------------------------------------------------------ */
 
 /* Restores rank; *ret_step 0 when there was nothing. */
 static int alone_open(int rank, struct dlr_ckpt **ret, uint64_t *ret_step)
@@ -169,7 +169,7 @@ static void a_program_alone(void **state)
     assert_true(seen[0] > points / KILL_POINTS_STRIDE / 2 && seen[1] > 0);
 }
 
-/* --- under a job ---------------------------------------------------------------------------- */
+/* --- under a job ------------------------------------------------------------------ */
 
 struct job {
     struct played *f; /* the agent is this process, without its thread */
@@ -335,8 +335,8 @@ static int job_run(struct job *j, int point)
     return end_of(pid);
 }
 
-/* What a dead worker sealed and could not say is a copy like others: the supervisor restores it
- * or has it dropped.
+/* What a dead worker sealed and could not say is a copy like others: the supervisor
+ * restores it or has it dropped.
  */
 static void settle(struct job *j, bool restore)
 {
@@ -380,7 +380,7 @@ static void a_worker_under_a_job(void **state)
     assert_true(seen[0] > points / KILL_POINTS_STRIDE / 2 && seen[1] > 0);
 }
 
-/* --- all ------------------------------------------------------------------------------------ */
+/* --- all -------------------------------------------------------------------------- */
 
 static int set_up(void **state)
 {

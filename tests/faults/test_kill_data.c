@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/slot,common/local needs=dlrover-data,tests/stepped-data */
-/* A data process killed at every step of a transfer and of the commit that follows it, the
- * receiver and the sender in turn: the committed copy stays whole until the next one is committed,
- * a whole copy has the source's bytes, and the process that is started in its place goes on.
+/* A data process killed at every step of a transfer and of the commit that follows it,
+ * the receiver and the sender in turn: the committed copy stays whole until the next
+ * one is committed, a whole copy has the source's bytes, and the process that is
+ * started in its place goes on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +23,8 @@ struct link {
     struct kill_data kill;
     bool kill_receiver;
     struct dlr_slot *src[2], *dst[2];
-    uint64_t
-        step; /* committed at the receiver; the next one is in the other slot of src */
+    /* committed at the receiver; the next one is in the other slot of src */
+    uint64_t step;
     uint64_t id;
 };
 
@@ -81,7 +82,8 @@ static struct dlr_slot *copy_of(struct link *l, uint64_t step)
     return NULL;
 }
 
-/* Sends the next version; 0 when the sender says that it is there, -1 when it is dead. */
+/* Sends the next version; 0 when the sender says that it is there, -1 when it is dead.
+ */
 static int send_next(struct link *l)
 {
     rig_order(&l->from, DLR_LOCAL_D_SEND, ROUND, RANK, version(l->step + 1), ++l->id,
@@ -113,8 +115,8 @@ static void ready(void *arg)
     make_next(arg);
 }
 
-/* UCX 1.13 may end the other process by an assertion of its own (tcp_iface.c) when a peer dies while it
- * connects; an agent starts it again then. False: it lives.
+/* UCX 1.13 may end the other process by an assertion of its own (tcp_iface.c) when a
+ * peer dies while it connects; an agent starts it again then. False: it lives.
  */
 static bool revive_other(struct link *l)
 {

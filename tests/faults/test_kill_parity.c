@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/slot,ckpt/redundancy needs=dlrover-data,tests/stepped-parity */
-/* The holder of a parity shard killed at every step of the next sum, of its commit, and of making a lost
- * member's slot of the shard and the others: the committed shard stays whole until the next one is committed,
- * what is whole is the members' sum, or the member's bytes, and the process that is started in its place goes on.
+/* The holder of a parity shard killed at every step of the next sum, of its commit, and
+ * of making a lost member's slot of the shard and the others: the committed shard stays
+ * whole until the next one is committed, what is whole is the members' sum, or the
+ * member's bytes, and the process that is started in its place goes on.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -121,7 +122,8 @@ static void send(struct set *s, struct rig_data *from, int32_t rank, uint64_t st
               s->holder.address);
 }
 
-/* The holder tells of every member when it has the sum of this step. False: it is dead. */
+/* The holder tells of every member when it has the sum of this step. False: it is dead.
+ */
 static bool await_copied(struct set *s, uint64_t step)
 {
     struct dlr_local_msg msg;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open needs=dlrover-data */
-/* Two ranks on two "nodes" of this machine: real programs with the real library, real data
- * processes, and this program in the place of agents and supervisor. 200 saves of states of random
- * size; at random moments a worker, a data process or a whole node is killed, or a bit of a copy
- * flips. After each the newest version that verified copies make whole is restored: never an older
- * one than was committed, the same on both ranks, with the bytes that the step's number gives.
+/* Two ranks on two "nodes" of this machine: real programs with the real library, real
+ * data processes, and this program in the place of agents and supervisor. 200 saves of
+ * states of random size; at random moments a worker, a data process or a whole node is
+ * killed, or a bit of a copy flips. After each the newest version that verified copies
+ * make whole is restored: never an older one than was committed, the same on both
+ * ranks, with the bytes that the step's number gives.
  *
- * The seed is printed; DLR_TEST_SEED=N draws the same sizes, faults and moments again. Which
- * instruction a moment meets is up to the machine: tests/faults/test_kill_*.c go through them one by one.
+ * The seed is printed; DLR_TEST_SEED=N draws the same sizes, faults and moments again.
+ * Which instruction a moment meets is up to the machine: tests/faults/test_kill_*.c go
+ * through them one by one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -55,8 +57,9 @@ static bool is_network(int rc)
     return rc == ETIMEDOUT || rc == ECONNRESET;
 }
 
-/* Copies that are not sound are struck off; what node n lacks of rank comes from the other. UCX's
- * TCP now and then gives up a connection between processes that have just started.
+/* Copies that are not sound are struck off; what node n lacks of rank comes from the
+ * other. UCX's TCP now and then gives up a connection between processes that have just
+ * started.
  */
 static void pull(struct node *n, int rank)
 {
@@ -78,7 +81,9 @@ static void pull(struct node *n, int rank)
     assert_true(node_find(n, rank, world.newest) >= 0);
 }
 
-/* The word of a commit to a node, as its agent has it: its own rank's slots, whole or not, then the data process. */
+/* The word of a commit to a node, as its agent has it: its own rank's slots, whole or
+ * not, then the data process.
+ */
 static void tell_commit(struct node *n)
 {
     struct dlr_version held;
@@ -93,7 +98,9 @@ static void tell_commit(struct node *n)
     node_tell(n, DLR_LOCAL_D_COMMIT, world.newest);
 }
 
-/* Everything of the last round ends, and both ranks begin again from the newest version. */
+/* Everything of the last round ends, and both ranks begin again from the newest
+ * version.
+ */
 static void next_round(bool lost_node, struct node *victim)
 {
     static const struct dlr_version none = {UINT32_MAX, UINT64_MAX};
@@ -169,7 +176,9 @@ static void commit(uint64_t step)
         tell_commit(&world.nodes[i]);
 }
 
-/* One save with a fault at some moment of it, before or after the commit. True: it was committed. */
+/* One save with a fault at some moment of it, before or after the commit. True: it was
+ * committed.
+ */
 static bool save(enum fault fault, struct node *victim)
 {
     uint64_t step = (world.has ? world.newest.step : 0) + 2;

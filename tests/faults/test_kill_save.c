@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/slot,common/local needs=dlrover-data,tests/stepped-save */
-/* A data process killed at every step of writing its ranks' slots to a file in the place of an older one, and of
- * reading them back: the file is the old one or the new one, whole, and the new one once that was told; a
- * slot that counts as whole has the file's bytes; the process that is started in its place goes on.
+/* A data process killed at every step of writing its ranks' slots to a file in the
+ * place of an older one, and of reading them back: the file is the old one or the new
+ * one, whole, and the new one once that was told; a slot that counts as whole has the
+ * file's bytes; the process that is started in its place goes on.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -183,7 +184,9 @@ static void go_on_reading(void *arg)
     for (unsigned i = 0; i < N; i++)
         read_of(d, i, d->step);
     start(d, &d->to, d->to.dir);
-    /* As its agent does before a restore: what is newer goes, and what nobody will finish. */
+    /* As its agent does before a restore: what is newer goes, and what nobody will
+     * finish.
+     */
     rig_order(&d->to, DLR_LOCAL_D_DROP, ROUND, -1, version(d->step), 0, "");
     assert_true(read_again(d));
     forget_read(d);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fuzz targets share. A target is one file that defines LLVMFuzzerTestOneInput() and says what
- * it is linked with (mk/libraries.mk); tests/fuzz/corpus/NAME/ holds what it begins with.
+/* What fuzz targets share. A target is one file that defines LLVMFuzzerTestOneInput()
+ * and says what it is linked with (mk/libraries.mk); tests/fuzz/corpus/NAME/ holds what
+ * it begins with.
  */
 #ifndef DLR_TESTS_FUZZ_H
 #define DLR_TESTS_FUZZ_H
@@ -20,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             __builtin_trap();                                                          \
     } while (0)
 
-/* The bytes as a string on the heap; the caller frees it. Bytes behind a NUL are lost. */
+/* The bytes as a string on the heap; the caller frees it. Bytes behind a NUL are lost.
+ */
 static inline char *fuzz_text(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 1);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/stream */
-/* The receiver of another node's snapshots without its network. An input is a list of records:
- * what happens (1 byte), how many bytes follow (1), those. Messages are raw, or our own with bytes
- * changed and sums put right; they come sealed, or are proved by tags, or are not. Whatever comes, a slot that counts
- * as whole is whole, no transfer is left once its round is over, nothing is fetched beyond its place, and nothing that
- * is neither sealed nor proved opens a transfer.
- * Reaches dlr_wire_read_begin(), dlr_wire_read_block().
+/* The receiver of another node's snapshots without its network. An input is a list of
+ * records: what happens (1 byte), how many bytes follow (1), those. Messages are raw,
+ * or our own with bytes changed and sums put right; they come sealed, or are proved by
+ * tags, or are not. Whatever comes, a slot that counts as whole is whole, no transfer
+ * is left once its round is over, nothing is fetched beyond its place, and nothing that
+ * is neither sealed nor proved opens a transfer. Reaches dlr_wire_read_begin(),
+ * dlr_wire_read_block().
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -42,7 +43,7 @@ static bool take_now, sealed, proved;
 static struct dlr_mac mac; /* of the last transfer that was begun */
 static jmp_buf stuck;
 
-/* --- what the receiver uses --------------------------------------------------------------- */
+/* --- what the receiver uses ------------------------------------------------------- */
 
 int dlr_net_sender(struct dlr_net_in *in, const void *addr, size_t bytes,
                    struct dlr_net_peer **ret, struct dlr_err *err)
@@ -141,7 +142,7 @@ void dlr_data_send_answer(struct dlr_data *data, const struct dlr_net_in *in,
 {
 }
 
-/* --- what happens ------------------------------------------------------------------------- */
+/* --- what happens ----------------------------------------------------------------- */
 
 static void begin(const uint8_t *edits, size_t n, bool ours)
 {
@@ -278,7 +279,7 @@ static void happen(unsigned what, const uint8_t *args, size_t n)
     }
 }
 
-/* --- one input ------------------------------------------------------------------------- */
+/* --- one input -------------------------------------------------------------------- */
 
 static void make_source(void)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/transport,common/local */
-/* What the other end of a stream may say once it has proved its key, and the beginning of a call before that. The
- * first byte of an input says how many offers of ours are under way and how the rest is cut; the rest is what comes.
- * Nothing is written beyond what was taken, and every request ends once.
+/* What the other end of a stream may say once it has proved its key, and the beginning
+ * of a call before that. The first byte of an input says how many offers of ours are
+ * under way and how the rest is cut; the rest is what comes. Nothing is written beyond
+ * what was taken, and every request ends once.
  */
 #include <errno.h>
 

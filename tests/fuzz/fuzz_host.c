@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/agent/host,common/local,common/config */
-/* Orders to the process that holds a node's place in the agents' step, one a line: what is taken
- * starts a program with options only, and is the same when it is written and read again.
+/* Orders to the process that holds a node's place in the agents' step, one a line: what
+ * is taken starts a program with options only, and is the same when it is written and
+ * read again.
  */
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/cli */
-/* A journal as `dlrover status` and `dlrover events` read it: line by line, to a view, to JSON and to
- * plain words. Nothing that comes out may steer a terminal.
+/* A journal as `dlrover status` and `dlrover events` read it: line by line, to a view,
+ * to JSON and to plain words. Nothing that comes out may steer a terminal.
  */
 #include <stdio.h>
 #include <sys/mman.h>

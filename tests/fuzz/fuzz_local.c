@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=common/local,common/config */
-/* Messages between processes of one node, as the agent, a worker or the data process gets them.
- * The first byte is the number of descriptors that come along.
+/* Messages between processes of one node, as the agent, a worker or the data process
+ * gets them. The first byte is the number of descriptors that come along.
  */
 #include <fcntl.h>
 #include <sys/socket.h>

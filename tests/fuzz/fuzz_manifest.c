@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/manifest,common/local,common/config */
-/* Manifests as they lie on a disk, one a line. What is accepted names each rank once, by files of
- * its own directory, newest version first, and can be written again.
+/* Manifests as they lie on a disk, one a line. What is accepted names each rank once,
+ * by files of its own directory, newest version first, and can be written again.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -51,7 +51,9 @@ static void put(unsigned i, const char *text)
     fclose(file);
 }
 
-/* One version: n files from the first on; they can be saved, and are the same when read. */
+/* One version: n files from the first on; they can be saved, and are the same when
+ * read.
+ */
 static void check_version(const struct dlr_plan_file *files, unsigned n, bool save)
 {
     struct dlr_plan_file *back;
@@ -93,7 +95,8 @@ static void check(const struct dlr_plan_file *files, unsigned n)
         FUZZ_CHECK(world > 0 && world <= n - at);
         FUZZ_CHECK(at == 0 || dlr_version_cmp(files[at - 1].copy.version,
                                               files[at].copy.version) >= 0);
-        if (twice) /* two manifests of one version: whose file is whose is not told here */
+        /* two manifests of one version: whose file is whose is not told here */
+        if (twice)
             return;
         check_version(files + at, world, versions++ < AGAIN);
         at += world;

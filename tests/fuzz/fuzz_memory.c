@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=spank/node,spank/command */
-/* Paths and names that a user wrote, as slurmstepd and the epilog look at them: the first byte is the room for an
- * answer, the rest a path. Nothing is there: no socket is opened, and what is found is the path or shorter.
+/* Paths and names that a user wrote, as slurmstepd and the epilog look at them: the
+ * first byte is the room for an answer, the rest a path. Nothing is there: no socket is
+ * opened, and what is found is the path or shorter.
  */
 #include "common/base/log.h"
 #include "common/base/node_memory.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/slot,common/local,common/config */
-/* A meta block as it comes from another node. Bit 0 of the first byte: its sums are put right
- * first. What was accepted lies within the slot, every region and every block of it.
+/* A meta block as it comes from another node. Bit 0 of the first byte: its sums are put
+ * right first. What was accepted lies within the slot, every region and every block of
+ * it.
  */
 #include "tests/fuzz/snapshot.h"
 

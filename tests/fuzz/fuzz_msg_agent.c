@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/agent */
-/* What a supervisor may say to an agent, one message on each line. The messages are real, the hands
- * of the agent are not: what an order would do is left out, that its numbers are in range is not.
- * Reaches dlr_agent_round_parse(), dlr_peer_list_take().
+/* What a supervisor may say to an agent, one message on each line. The messages are
+ * real, the hands of the agent are not: what an order would do is left out, that its
+ * numbers are in range is not. Reaches dlr_agent_round_parse(), dlr_peer_list_take().
  */
 #include "mpi_launcher/agent/control.c"
 #include "mpi_launcher/agent/snapshots/parts.h"

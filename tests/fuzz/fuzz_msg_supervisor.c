@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/supervisor wrap=dlr_server_send,dlr_server_send_json,dlr_server_send_shared,dlr_identity_verify,dlr_proc_start stand-ins */
-/* What agents may say to a supervisor in the middle of a round: one message on each line, its first
- * character says which node (0 to 3) sends it, anything else is a stranger. Policy, commit protocol and
- * handlers are the real ones; no process is started and nothing is sent.
- * Reaches dlr_slice_parse().
+/* What agents may say to a supervisor in the middle of a round: one message on each
+ * line, its first character says which node (0 to 3) sends it, anything else is a
+ * stranger. Policy, commit protocol and handlers are the real ones; no process is
+ * started and nothing is sent. Reaches dlr_slice_parse().
  */
 #include "mpi_launcher/supervisor/nodes/hello.c"
 
@@ -39,7 +39,9 @@
 
 static int64_t now_ms;
 
-/* --- instead of mpi_launcher/wire/endpoint.c, mpi_launcher/wire/identity.c and what starts processes ------------- */
+/* --- instead of mpi_launcher/wire/endpoint.c, mpi_launcher/wire/identity.c and what
+ * starts processes
+ */
 
 int64_t dlr_sup_now(void)
 {
@@ -95,7 +97,7 @@ int __wrap_dlr_proc_start(char *const *argv, char *const *env, int in, int out, 
     return -EPERM;
 }
 
-/* --- the policy's hands: what a round would be -------------------------------------------- */
+/* --- the policy's hands: what a round would be ------------------------------------ */
 
 static void none(void *arg)
 {

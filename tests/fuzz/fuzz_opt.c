@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=spank/node,spank/command */
-/* Settings as users and sites write them. Each line is a word NAME=VALUE; what the table takes
- * must come out of it as text that it takes again, to the same value.
- * Reaches dlr_opt_value_parse(), dlr_settings_read(), dlr_parse_duration_ms(), dlr_parse_size(), dlr_parse_uint().
+/* Settings as users and sites write them. Each line is a word NAME=VALUE; what the
+ * table takes must come out of it as text that it takes again, to the same value.
+ * Reaches dlr_opt_value_parse(), dlr_settings_read(), dlr_parse_duration_ms(),
+ * dlr_parse_size(), dlr_parse_uint().
  */
 #include "common/config/job_config.h"
 #include "spank/base/options.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/plan,common/config */
-/* Reports, plans and what a rendezvous is told, as JSON. The first byte chooses which. What was
- * read and written once comes out the same the second time; a plan is made of two reports.
- * Reaches dlr_plan_copy_from_json(), dlr_plan_node_from_json(), dlr_plan_read_places(), dlr_plan_read_worlds(),
- * dlr_health_verdict_parse().
+/* Reports, plans and what a rendezvous is told, as JSON. The first byte chooses which.
+ * What was read and written once comes out the same the second time; a plan is made of
+ * two reports. Reaches dlr_plan_copy_from_json(), dlr_plan_node_from_json(),
+ * dlr_plan_read_places(), dlr_plan_read_worlds(), dlr_health_verdict_parse().
  */
 #include <jansson.h>
 

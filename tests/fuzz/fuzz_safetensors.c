@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/persist,common/local,common/config lib=jansson */
-/* A snapshot file. Bits of the first byte: 0 the rest is a meta block whose sums are put right; 1 it
- * is one as it stands; files are made of it, alone and with the next rank's, in which the form's own rules hold and which are read back as they
- * were. 2: three bytes more are taken first, and that byte of the file is changed: it is refused. None: the rest is
- * a file.
+/* A snapshot file. Bits of the first byte: 0 the rest is a meta block whose sums are
+ * put right; 1 it is one as it stands; files are made of it, alone and with the next
+ * rank's, in which the form's own rules hold and which are read back as they were. 2:
+ * three bytes more are taken first, and that byte of the file is changed: it is
+ * refused. None: the rest is a file.
  */
 #include <jansson.h>
 #include <stdio.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/standalone */
-/* Rank 0's word on which steps are saved: what is taken is a stride that nests with all others. */
+/* Rank 0's word on which steps are saved: what is taken is a stride that nests with all
+ * others.
+ */
 #include "ckpt/standalone/save_interval.h"
 #include "tests/fuzz/fuzz.h"
 

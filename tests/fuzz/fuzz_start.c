@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/standalone */
-/* What a lock's file says of the start that holds it: what is taken is written back to the same text. */
+/* What a lock's file says of the start that holds it: what is taken is written back to
+ * the same text.
+ */
 #include "ckpt/standalone/launch_id.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/supervisor wrap=dlr_proc_adopt,dlr_procid_alive,dlr_identity_load stand-ins */
-/* What a supervisor left to the next one, dlr_state(5): each input as state.json in a run's directory, and as
- * the text in the keeper's memory file, with a round that may go on. What is taken from either can be
- * written again, and read, and is the same. No process is adopted.
- * Reaches dlr_sup_former_read(), dlr_sup_former_load().
+/* What a supervisor left to the next one, dlr_state(5): each input as state.json in a
+ * run's directory, and as the text in the keeper's memory file, with a round that may
+ * go on. What is taken from either can be written again, and read, and is the same. No
+ * process is adopted. Reaches dlr_sup_former_read(), dlr_sup_former_load().
  */
 #include "mpi_launcher/supervisor/resume.c"
 
@@ -41,7 +41,7 @@ static char run_dir[sizeof(job_dir) + 8], file[sizeof(run_dir) + 16];
 static int memory_fd;
 static struct dlr_policy *policy;
 
-/* --- instead of mpi_launcher/wire/identity.c and what knows of processes ------------------------ */
+/* --- instead of mpi_launcher/wire/identity.c and what knows of processes ---------- */
 
 int64_t dlr_sup_now(void)
 {
@@ -74,7 +74,7 @@ int __wrap_dlr_identity_load(int fd, struct dlr_identity **ret_id, struct dlr_er
     return 0;
 }
 
-/* --- the rig -------------------------------------------------------------------------------- */
+/* --- the rig ---------------------------------------------------------------------- */
 
 static void leave(void)
 {
@@ -121,7 +121,7 @@ static void stop(struct dlr_sup *s)
     engines_rig_free(s);
 }
 
-/* --- what must hold -------------------------------------------------------------------------- */
+/* --- what must hold --------------------------------------------------------------- */
 
 static void check_same(const struct dlr_sup *a, const struct dlr_sup *b)
 {

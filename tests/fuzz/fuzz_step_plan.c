@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/step_plan,common/local,common/config */
-/* srun's arguments as users write them: one on each line. The first byte says how large the
- * allocation is. What comes out must be a plan that fits it.
- * Reaches dlr_step_plan_read(), dlr_step_plan_read_prefer(), dlr_step_plan_read_exclude().
+/* srun's arguments as users write them: one on each line. The first byte says how large
+ * the allocation is. What comes out must be a plan that fits it. Reaches
+ * dlr_step_plan_read(), dlr_step_plan_read_prefer(), dlr_step_plan_read_exclude().
  */
 #include "mpi_launcher/step_plan/step_plan.h"
 #include "tests/fuzz/fuzz.h"

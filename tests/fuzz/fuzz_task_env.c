@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=spank/node,spank/command,spank/task */
-/* A step's environment as its user wrote it, which slurmstepd reads as root: each line is a variable. The first three
- * bytes are rank, tasks and node of the task.
+/* A step's environment as its user wrote it, which slurmstepd reads as root: each line
+ * is a variable. The first three bytes are rank, tasks and node of the task.
  */
 #include <stdio.h>
 

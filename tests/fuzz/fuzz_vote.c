@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/standalone */
-/* A word of a rank without a job. The first byte: bit 0, its sum is put right first; bits 1 and 2, the rank that it
- * should be of; bits 3 to 5, of how many. What is taken is of these, and nothing beyond it was read.
+/* A word of a rank without a job. The first byte: bit 0, its sum is put right first;
+ * bits 1 and 2, the rank that it should be of; bits 3 to 5, of how many. What is taken
+ * is of these, and nothing beyond it was read.
  */
 #include "ckpt/base/crc32c.h"
 #include "ckpt/standalone/vote.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots for fuzz targets: chance does not meet a CRC32C, so a target may have them put right
- * and reach what is checked behind them.
+/* Snapshots for fuzz targets: chance does not meet a CRC32C, so a target may have them
+ * put right and reach what is checked behind them.
  */
 #ifndef DLR_TESTS_FUZZ_SNAPSHOT_H
 #define DLR_TESTS_FUZZ_SNAPSHOT_H
@@ -24,8 +24,8 @@ static inline void fuzz_seal_meta(unsigned char *meta, size_t bytes)
     memcpy(meta + bytes - sizeof(crc), &crc, sizeof(crc));
 }
 
-/* The same for a block that lies in a whole slot file of so many bytes, and where the data
- * begins behind it.
+/* The same for a block that lies in a whole slot file of so many bytes, and where the
+ * data begins behind it.
  */
 static inline void fuzz_seal_slot(unsigned char *file, size_t bytes)
 {

@@ -4,8 +4,10 @@
  *
  *   gpu [--mib N] check         saves, restores, partner's copies, audit, captures
  *   gpu [--mib N] bench         how fast snapshots leave the device
- *   gpu node EVERY COMMAND...   runs a program as the rank of a job: each EVERY-th step is saved
- *                               (0: none), and sent to a partner process on this machine
+ *   gpu node EVERY COMMAND...   runs a program as the rank of a job: each EVERY-th step
+ *   is saved
+ *                               (0: none), and sent to a partner process on this
+ *                               machine
  *
  * Without a GPU the first two say so and end with 0.
  */

@@ -38,7 +38,9 @@ static struct dlr_ckpt *open_ck(const char *dir)
     return ck;
 }
 
-/* Begins steps, which take a little, until one is saved: the slots take a moment to come. */
+/* Begins steps, which take a little, until one is saved: the slots take a moment to
+ * come.
+ */
 static uint64_t begin(struct dlr_ckpt *ck, uint64_t step)
 {
     const struct timespec little = {0, STEP_NS};
@@ -134,7 +136,9 @@ static void an_audit(bool kernels)
            kernels ? "on" : "off");
 }
 
-/* A capture that is refused is not broken by it, nor one of another stream by copies beside it. */
+/* A capture that is refused is not broken by it, nor one of another stream by copies
+ * beside it.
+ */
 static void captures(void)
 {
     struct gpu_node *node = gpu_node_start(1);

@@ -70,8 +70,8 @@ static uint64_t save(struct dlr_ckpt *ck, uint64_t step)
     return step;
 }
 
-/* What the program gives the stream and writes to host memory after the fence is not in it. False:
- * the gate had to open first.
+/* What the program gives the stream and writes to host memory after the fence is not in
+ * it. False: the gate had to open first.
  */
 static bool go_on(struct dlr_ckpt *ck, uint64_t *step)
 {

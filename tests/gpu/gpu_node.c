@@ -33,8 +33,8 @@ struct gpu_node {
     char path[sizeof((struct rig_data){0}.dir) + 16];
     unsigned every;
     uint64_t sends;
-    struct dlr_slot
-        *slots[DLR_STORE_SLOTS]; /* of own, NULL before the worker wants any */
+    /* of own, NULL before the worker wants any */
+    struct dlr_slot *slots[DLR_STORE_SLOTS];
     bool offer;
     unsigned offer_slot;
     pthread_t thread;

@@ -93,7 +93,8 @@ void gpu_clear(void)
              "a copy to the device");
 }
 
-/* Columns 3 to 10 of 16 are the view; the small regions differ a little in their size. */
+/* Columns 3 to 10 of 16 are the view; the small regions differ a little in their size.
+ */
 void gpu_name(struct dlr_ckpt *ck, unsigned smalls)
 {
     struct dlr_ckpt_region view = {.name = "view",

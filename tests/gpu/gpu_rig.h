@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GPU and a state on it, for tests/gpu/gpu.c: gpu_bytes, of which the last MiB is named as a view, and
- * gpu_smalls small tensors. Whatever fails ends the program with a line on stderr.
+/* A GPU and a state on it, for tests/gpu/gpu.c: gpu_bytes, of which the last MiB is
+ * named as a view, and gpu_smalls small tensors. Whatever fails ends the program with a
+ * line on stderr.
  */
 #ifndef DLR_TESTS_GPU_GPU_RIG_H
 #define DLR_TESTS_GPU_GPU_RIG_H
@@ -14,8 +15,8 @@
 #include "ckpt/ckpt.h"
 
 #define GPU_SMALL 1504u
-#define GPU_FEW                                                                        \
-    300u /* small tensors whose copies a stream takes ahead: device/cuda.c */
+/* small tensors whose copies a stream takes ahead: device/cuda.c */
+#define GPU_FEW 300u
 
 #define GPU_FUNCTIONS(X)                                                               \
     X(cuInit)                                                                          \

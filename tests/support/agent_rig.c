@@ -32,7 +32,7 @@
 
 static const struct dlr_run_id run = {"17", "run", 1};
 
-/* --- start and end --------------------------------------------------------------------- */
+/* --- start and end ---------------------------------------------------------------- */
 
 static const char *other_program;
 static struct rig *started; /* the last one */
@@ -219,7 +219,7 @@ void dlr_rig_abandon(struct rig *r)
     r->dir[0] = '\0';
 }
 
-/* --- supervisor ------------------------------------------------------------------------- */
+/* --- supervisor ------------------------------------------------------------------- */
 
 static void take_beat(struct rig *r, const struct dlr_packet *p)
 {
@@ -358,7 +358,9 @@ void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
                 "n1", "n2", "n2", "n1", "restore", from);
 }
 
-/* An order for a round that cannot be is answered by nothing else. False: the agent is dead. */
+/* An order for a round that cannot be is answered by nothing else. False: the agent is
+ * dead.
+ */
 static bool ask_and_hear(struct rig *r)
 {
     static int id = 1000000;
@@ -377,8 +379,8 @@ static bool ask_and_hear(struct rig *r)
     return true;
 }
 
-/* The agent looks at all its sources before it looks at one again, in an order that we do not
- * know: its second answer is later than all that was there before the first.
+/* The agent looks at all its sources before it looks at one again, in an order that we
+ * do not know: its second answer is later than all that was there before the first.
  */
 bool dlr_rig_alive(struct rig *r)
 {
@@ -417,7 +419,7 @@ const char *dlr_rig_str(const json_t *msg, const char *key)
     return text;
 }
 
-/* --- plugin and workers ------------------------------------------------------------------- */
+/* --- plugin and workers ----------------------------------------------------------- */
 
 int dlr_rig_connect(struct rig *r)
 {
@@ -483,8 +485,8 @@ int dlr_rig_clear(void **state)
     return 0;
 }
 
-/* One program at a time, until it ends: an agent kills what carries its run's marks, and all of them
- * play the same run.
+/* One program at a time, until it ends: an agent kills what carries its run's marks,
+ * and all of them play the same run.
  */
 static void take_turns(void)
 {

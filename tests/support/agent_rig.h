@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A real dlrover-agent with everything around it played by the test: supervisor, slurmstepd,
- * workers, data process (this program once more, see dlr_rig_role()).
+/* A real dlrover-agent with everything around it played by the test: supervisor,
+ * slurmstepd, workers, data process (this program once more, see dlr_rig_role()).
  */
 #ifndef DLR_TESTS_SUPPORT_AGENT_RIG_H
 #define DLR_TESTS_SUPPORT_AGENT_RIG_H
@@ -39,20 +39,21 @@ void dlr_rig_role(int argc, char **argv);
 
 /* From now on this build of the agent is started. */
 void dlr_rig_use(const char *program);
-/* Starts munged, server and agent, waits for its hello and welcomes it; skips the test where
- * there is no munged. more: a further option or NULL.
+/* Starts munged, server and agent, waits for its hello and welcomes it; skips the test
+ * where there is no munged. more: a further option or NULL.
  */
 void dlr_rig_start(struct rig *r, const char *more);
 /* The same with leases that run out while the test waits for it: RIG_DEAD_MS. */
 void dlr_rig_start_leased(struct rig *r);
-/* The same as Slurm's task starts it: under a parent that starts it again when it dies. */
+/* The same as Slurm's task starts it: under a parent that starts it again when it dies.
+ */
 void dlr_rig_start_kept(struct rig *r);
 /* Ends what is left, frees; fails the test when the agent left something behind. */
 void dlr_rig_stop(struct rig *r);
 /* Starts another agent in the place of the first, which is told to end meanwhile. */
 void dlr_rig_replace(struct rig *r);
-/* Takes away what a failed test has left; dlr_rig_clear() is the same as a test's teardown, for
- * the rig that was started last.
+/* Takes away what a failed test has left; dlr_rig_clear() is the same as a test's
+ * teardown, for the rig that was started last.
  */
 void dlr_rig_abandon(struct rig *r);
 int dlr_rig_clear(void **state);
@@ -69,13 +70,15 @@ json_t *dlr_rig_expect_or_dead(struct rig *r, const char *type);
 bool dlr_rig_silent(struct rig *r, const char *type, int64_t ms);
 /* {"v":1,"t":type} and the members of json_pack's format. */
 void dlr_rig_say(struct rig *r, const char *type, const char *fmt, ...);
-/* Returns when the agent has taken everything that we said before, and the next message that
- * each worker and the data process had sent. Drops what came meanwhile.
+/* Returns when the agent has taken everything that we said before, and the next message
+ * that each worker and the data process had sent. Drops what came meanwhile.
  */
 void dlr_rig_sync(struct rig *r);
 /* The same; false: it has died instead. */
 bool dlr_rig_alive(struct rig *r);
-/* A round in which this node ("n1") has these ranks, and "n2" the rank 9 whose copies come here. */
+/* A round in which this node ("n1") has these ranks, and "n2" the rank 9 whose copies
+ * come here.
+ */
 void dlr_rig_round(struct rig *r, unsigned round, const char *ranks,
                    const char *restore);
 /* dlr_rig_start(), and this round, which the agent has taken. */
@@ -88,7 +91,9 @@ const char *dlr_rig_str(const json_t *msg, const char *key);
 int dlr_rig_munged(void **state);
 int dlr_rig_munged_end(void **state);
 
-/* Local side: a connection; a message on it; the next one from the agent, false: end of file. */
+/* Local side: a connection; a message on it; the next one from the agent, false: end of
+ * file.
+ */
 int dlr_rig_connect(struct rig *r);
 void dlr_rig_send(int fd, enum dlr_local_type type, unsigned round, int rank,
                   uint64_t step, uint64_t arg0, uint64_t arg1);

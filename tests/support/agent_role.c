@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data process and the report program as the agent's tests have them: real slots, no UCX;
- * each order is noted in a file, every transfer succeeds at once.
+/* The data process and the report program as the agent's tests have them: real slots,
+ * no UCX; each order is noted in a file, every transfer succeeds at once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -101,7 +101,9 @@ static void on_reserve(const struct dlr_local_msg *m)
     dlr_local_send(AGENT_FD, &reply, NULL, 0);
 }
 
-/* What the data process says of its devices at its first send, where a test has named one. */
+/* What the data process says of its devices at its first send, where a test has named
+ * one.
+ */
 static void say_uses(void)
 {
     const char *device = getenv("DLR_TEST_USES");
@@ -131,7 +133,8 @@ static void end_transfer(const struct dlr_local_msg *m)
     dlr_local_send(AGENT_FD, &reply, NULL, 0);
 }
 
-/* The copy that it was asked to write has gone bad in memory, or has come there again. */
+/* The copy that it was asked to write has gone bad in memory, or has come there again.
+ */
 static void say_of(const struct dlr_local_msg *m, enum dlr_local_type type,
                    const char *text)
 {

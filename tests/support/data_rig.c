@@ -414,7 +414,9 @@ int rig_done(struct rig_data *p, uint64_t id, char *why, size_t size)
 
 void rig_end(struct rig_data *p)
 {
-    /* A receiver acknowledges a copy and tells its agent after that: let it come to this. */
+    /* A receiver acknowledges a copy and tells its agent after that: let it come to
+     * this.
+     */
     if (rig_alive(p))
         shutdown(p->fd, SHUT_RDWR);
     if (reap(p) != 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An agent's side of dlrover-data, for tests and benchmarks: starts the program with a
- * directory of its own in node memory and speaks with it. Whatever fails ends the caller with a
- * line on stderr.
+ * directory of its own in node memory and speaks with it. Whatever fails ends the
+ * caller with a line on stderr.
  */
 #ifndef DLR_TESTS_SUPPORT_DATA_RIG_H
 #define DLR_TESTS_SUPPORT_DATA_RIG_H
@@ -16,8 +16,8 @@
 #define RIG_ANSWER_MS 60000 /* limit of every wait for the program */
 #define RIG_TOKEN "00112233445566778899aabbccddeeff"
 #define RIG_KEY "cluster.1.run"
-#define RIG_TRANSPORT                                                                  \
-    "RIG_TRANSPORT" /* environment: of the processes that are started */
+/* environment: of the processes that are started */
+#define RIG_TRANSPORT "RIG_TRANSPORT"
 
 /* Runs a group of tests over each transport. */
 #define RIG_RUN(tests)                                                                 \
@@ -50,7 +50,8 @@ void rig_remove(struct rig_data *p); /* its directory */
 /* Waits until it has taken what it was told before; false: it is dead. */
 bool rig_alive(struct rig_data *p);
 
-/* The next message, which must come within RIG_ANSWER_MS; its descriptors are closed. */
+/* The next message, which must come within RIG_ANSWER_MS; its descriptors are closed.
+ */
 void rig_next(struct rig_data *p, struct dlr_local_msg *ret);
 /* The next of this type; others before it are passed over. */
 void rig_await(struct rig_data *p, enum dlr_local_type type, struct dlr_local_msg *ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stand-in for the CUDA driver (tests/support/fake_cuda.c) as a test calls it: it is loaded as a
- * program's driver is, so it is not linked.
+/* The stand-in for the CUDA driver (tests/support/fake_cuda.c) as a test calls it: it
+ * is loaded as a program's driver is, so it is not linked.
  */
 #ifndef DLR_TESTS_SUPPORT_DEVICE_RIG_H
 #define DLR_TESTS_SUPPORT_DEVICE_RIG_H
@@ -44,7 +44,9 @@ extern struct device_calls {
     __typeof__(&cuStreamDestroy) stream_destroy;
 } fake;
 
-/* A group's setup: the program has a driver from now on, and the thread the first device's context. */
+/* A group's setup: the program has a driver from now on, and the thread the first
+ * device's context.
+ */
 int device_load(void **state);
 /* The thread's context is this device's from now on. */
 void device_current(int device);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for the CUDA driver, built as libcuda.so.1: streams are threads with a queue,
- * device memory is host memory under an address that the host may not touch. It checks order
- * and ownership, nothing about speed; no GPU is involved.
+/* A stand-in for the CUDA driver, built as libcuda.so.1: streams are threads with a
+ * queue, device memory is host memory under an address that the host may not touch. It
+ * checks order and ownership, nothing about speed; no GPU is involved.
  */
 #include "tests/support/fake_cuda.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a test tells the stand-in for the CUDA driver (tests/support/fake_cuda.c) beside the driver's
- * own calls.
+/* What a test tells the stand-in for the CUDA driver (tests/support/fake_cuda.c) beside
+ * the driver's own calls.
  */
 #ifndef DLR_TESTS_SUPPORT_FAKE_CUDA_H
 #define DLR_TESTS_SUPPORT_FAKE_CUDA_H
@@ -13,8 +13,8 @@
 
 /* stream is captured into a graph from now on; what it is given then is not done. */
 void fake_cuda_capture(CUstream stream, bool on);
-/* What captured streams were given; calls that would have broken off a capture, of threads that did
- * not ask for leave.
+/* What captured streams were given; calls that would have broken off a capture, of
+ * threads that did not ask for leave.
  */
 unsigned fake_cuda_kept(void);
 unsigned fake_cuda_broken(void);
@@ -40,13 +40,19 @@ void fake_cuda_open_gate(void);
 void fake_cuda_gate_waited(CUstream stream);
 void fake_cuda_fill(CUstream stream, CUdeviceptr ptr, unsigned char value,
                     size_t bytes);
-/* A bit flips on the way of the n-th copy to the host from now on, or kernel that writes there. */
+/* A bit flips on the way of the n-th copy to the host from now on, or kernel that
+ * writes there.
+ */
 void fake_cuda_spoil(int n);
 /* Copies to the host so far. */
 unsigned fake_cuda_copies(void);
-/* Of them straight into memory that the program registered, kernels that move there included. */
+/* Of them straight into memory that the program registered, kernels that move there
+ * included.
+ */
 unsigned fake_cuda_straight(void);
-/* Times memory was freed, or taken back after it was unmapped or while a copy to it was under way. */
+/* Times memory was freed, or taken back after it was unmapped or while a copy to it was
+ * under way.
+ */
 unsigned fake_cuda_torn(void);
 /* Bytes that are registered now; waits until there are as many. */
 size_t fake_cuda_registered(void);
@@ -59,7 +65,8 @@ void fake_cuda_fail_register(int n);
 /* Makes the n-th copy from now on fail (1: the next). */
 void fake_cuda_fail_copy(int n);
 
-/* Copies to the host take until they are let go. Waits until stream is held by an event.
+/* Copies to the host take until they are let go. Waits until stream is held by an
+ * event.
  */
 void fake_cuda_hold_copies(bool hold);
 void fake_cuda_await_held(CUstream stream);

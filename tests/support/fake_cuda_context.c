@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contexts of the stand-in for the CUDA driver: the primary one of each device, and which of them
- * a thread has.
+/* The contexts of the stand-in for the CUDA driver: the primary one of each device, and
+ * which of them a thread has.
  */
 #include <stdatomic.h>
 

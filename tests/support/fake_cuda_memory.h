@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that the stand-in for the CUDA driver knows: its device's, and of the host its own and
- * what was registered.
+/* Memory that the stand-in for the CUDA driver knows: its device's, and of the host its
+ * own and what was registered.
  */
 #ifndef DLR_TESTS_SUPPORT_FAKE_CUDA_MEMORY_H
 #define DLR_TESTS_SUPPORT_FAKE_CUDA_MEMORY_H
@@ -12,8 +12,8 @@
 /* Where the host finds a byte of the device; NULL: it is none. */
 char *fake_to_host(uintptr_t address);
 
-/* Of an address that is the device's: which one, and what cuPointerGetAttribute() says of its
- * context.
+/* Of an address that is the device's: which one, and what cuPointerGetAttribute() says
+ * of its context.
  */
 int fake_memory_device(uintptr_t address);
 CUresult fake_memory_context(uintptr_t address, CUcontext *ret);

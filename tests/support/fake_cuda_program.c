@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program beside the library asks of the driver: a device and a context, blocking copies,
- * captures. For tests/gpu/gpu.c, which is tried without a GPU so.
+/* What a program beside the library asks of the driver: a device and a context,
+ * blocking copies, captures. For tests/gpu/gpu.c, which is tried without a GPU so.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -10,12 +10,14 @@
 #include "tests/support/fake_cuda_capture.h"
 #include "tests/support/fake_cuda_memory.h"
 
-/* Streams share the device's hardware queues: of those in one, everything is done in the order in
- * which it was put there, so what waits at its head keeps the others waiting.
+/* Streams share the device's hardware queues: of those in one, everything is done in
+ * the order in which it was put there, so what waits at its head keeps the others
+ * waiting.
  */
 #define QUEUES 8 /* CUDA_DEVICE_MAX_CONNECTIONS: 1 to 32, default 8 */
-/* What a stream takes ahead; whoever puts more waits. Seen on an H100, driver 580.159.04: of copies behind a stream that
- * stood still the 1,021st was the last that did not.
+/* What a stream takes ahead; whoever puts more waits. Seen on an H100, driver
+ * 580.159.04: of copies behind a stream that stood still the 1,021st was the last that
+ * did not.
  */
 #define DEPTH 1021
 
@@ -180,7 +182,9 @@ void fake_put(struct CUstream_st *s, struct fake_op op)
     pthread_mutex_lock(&lock);
     if (!s)
         s = &legacy[fake_device()];
-    /* Calls of other threads wait for one that waits for the device: the driver has locks. */
+    /* Calls of other threads wait for one that waits for the device: the driver has
+     * locks.
+     */
     while (syncing[s->device] > 0 || s->pending >= DEPTH)
         pthread_cond_wait(&changed, &lock);
     s->pending++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams and events of the stand-in for the CUDA driver: threads with a queue of what they were
- * given to do.
+/* Streams and events of the stand-in for the CUDA driver: threads with a queue of what
+ * they were given to do.
  */
 #ifndef DLR_TESTS_SUPPORT_FAKE_CUDA_STREAM_H
 #define DLR_TESTS_SUPPORT_FAKE_CUDA_STREAM_H
@@ -46,10 +46,14 @@ struct fake_op {
     struct fake_op *next;
 };
 
-/* Puts a copy of op at the end of what the stream (NULL: the one without a name) is to do. */
+/* Puts a copy of op at the end of what the stream (NULL: the one without a name) is to
+ * do.
+ */
 void fake_put(CUstream stream, struct fake_op op);
 
-/* Blocks until all that the device's streams have now is done. Nobody gives them anything meanwhile. */
+/* Blocks until all that the device's streams have now is done. Nobody gives them
+ * anything meanwhile.
+ */
 void fake_sync(int device);
 
 /* Of the calling thread's context; -1: it has none. */

@@ -11,8 +11,8 @@
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
-/* Gives s one, once s->nodes and s->steps are there where they are asked: its inside, to be
- * written.
+/* Gives s one, once s->nodes and s->steps are there where they are asked: its inside,
+ * to be written.
  */
 static inline struct dlr_sup_planning *
 planning_rig(struct dlr_sup *s, const struct dlr_sup_planning_ops *ops)

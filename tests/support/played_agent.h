@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library under a job, against an agent played by this program: a thread while the library
- * waits for answers, the test itself after that.
+/* The library under a job, against an agent played by this program: a thread while the
+ * library waits for answers, the test itself after that.
  */
 #ifndef DLR_TESTS_SUPPORT_PLAYED_AGENT_H
 #define DLR_TESTS_SUPPORT_PLAYED_AGENT_H
@@ -68,8 +68,8 @@ void played_give(struct played *f, uint64_t bytes);
 /* Waits for RESERVE and answers it. */
 void played_slots(struct played *f);
 void played_order(struct played *f, uint64_t step, uint64_t slot);
-/* Begins steps until one is saved: the slots may take a moment to arrive. Each step that was
- * ordered and not saved must be reported. Returns the saved step.
+/* Begins steps until one is saved: the slots may take a moment to arrive. Each step
+ * that was ordered and not saved must be reported. Returns the saved step.
  */
 uint64_t played_save_from(struct played *f, uint64_t step, uint64_t slot);
 

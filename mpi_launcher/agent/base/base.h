@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What all of the agent stands on: the reactor with its timers and children, the
  * connection to the supervisor, the socket that peers speak to, and answers. The lowest
- * of its engines: it knows none of the others, and says by its events what has happened.
- * One thread, which nothing here blocks.
+ * of its engines: it knows none of the others, and says by its events what has
+ * happened. One thread, which nothing here blocks.
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_BASE_BASE_H
 #define DLR_MPI_LAUNCHER_AGENT_BASE_BASE_H
@@ -35,7 +35,8 @@ struct dlr_agent_base *dlr_agent_base_free(struct dlr_agent_base *base);
 
 /* Waits for what happens and tells it, until the end. */
 void dlr_agent_base_run(struct dlr_agent_base *base);
-/* The end has been ordered: it comes with dlr_agent_end(), and nothing is started anew. */
+/* The end has been ordered: it comes with dlr_agent_end(), and nothing is started anew.
+ */
 void dlr_agent_leave(struct dlr_agent_base *base);
 bool dlr_agent_leaves(const struct dlr_agent_base *base);
 /* Tells it, and ends the loop when what happens now is over. Again: nothing. */

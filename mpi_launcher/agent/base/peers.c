@@ -16,7 +16,7 @@
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 
-/* --- connections to them ------------------------------------------------------------------ */
+/* --- connections to them ---------------------------------------------------------- */
 
 static int on_answer(zloop_t *loop, zsock_t *sock, void *arg)
 {
@@ -73,7 +73,7 @@ void dlr_agent_peers_send_all(struct dlr_agent_base *base, const char *but, json
     json_decref(msg);
 }
 
-/* --- who they are ----------------------------------------------------------------------- */
+/* --- who they are ----------------------------------------------------------------- */
 
 static void forget(void *arg, struct dlr_client *client)
 {
@@ -105,9 +105,10 @@ const char *dlr_agent_peer_of(const struct dlr_agent_base *base, const char *key
     return NULL;
 }
 
-/* --- our own socket --------------------------------------------------------------------- */
+/* --- our own socket --------------------------------------------------------------- */
 
-/* The address others reach us at: the one this host uses to speak to the supervisor's. */
+/* The address others reach us at: the one this host uses to speak to the supervisor's.
+ */
 static int own_address(const struct sockaddr_in *to, char *buf, size_t size)
 {
     DLR_AUTO_CLOSE int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other agents: who they are, our socket for them, and connections to them, each made
- * when it is first spoken to. What they say and answer is told by the base's events.
+/* The other agents: who they are, our socket for them, and connections to them, each
+ * made when it is first spoken to. What they say and answer is told by the base's
+ * events.
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_BASE_PEERS_H
 #define DLR_MPI_LAUNCHER_AGENT_BASE_PEERS_H
@@ -12,14 +13,16 @@
 #include "mpi_launcher/agent/base/self.h"
 #include "mpi_launcher/wire/peer_list.h"
 
-/* Finds the supervisor's host and the address that speaks to it, and binds the socket there;
- * id must live as long. -EINVAL, or as of dlr_server_new().
+/* Finds the supervisor's host and the address that speaks to it, and binds the socket
+ * there; id must live as long. -EINVAL, or as of dlr_server_new().
  */
 int dlr_agent_peers_open(struct dlr_agent_base *base, const struct dlr_identity *id,
                          const struct dlr_agent_self *self, struct dlr_err *err);
 void dlr_agent_peers_close(struct dlr_agent_base *base);
 
-/* Where the supervisor listens; our own "host:port" for the others, "" before it is open. */
+/* Where the supervisor listens; our own "host:port" for the others, "" before it is
+ * open.
+ */
 const struct sockaddr_in *dlr_agent_control_addr(const struct dlr_agent_base *base);
 const char *dlr_agent_peers_addr(const struct dlr_agent_base *base);
 

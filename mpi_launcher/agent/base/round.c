@@ -126,7 +126,9 @@ static int parse_partners_of(const char *of, const json_t *list, const char *me,
     return rc;
 }
 
-/* Copies may come here of our own ranks (restore) and of those whose partner this node is. */
+/* Copies may come here of our own ranks (restore) and of those whose partner this node
+ * is.
+ */
 static int parse_partners(const json_t *map, const char *me,
                           struct dlr_agent_round *ret)
 {

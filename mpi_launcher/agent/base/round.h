@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the supervisor says a round is: its nodes, their ranks, who keeps whose copies. */
+/* What the supervisor says a round is: its nodes, their ranks, who keeps whose copies.
+ */
 #ifndef DLR_MPI_LAUNCHER_AGENT_BASE_ROUND_H
 #define DLR_MPI_LAUNCHER_AGENT_BASE_ROUND_H
 
@@ -38,16 +39,17 @@ struct dlr_agent_round {
     unsigned naccept;
     bool has_restore;
     struct dlr_version restore;
-    uint32_t
-        made_by; /* ranks that made it where their copies may be anywhere; 0: as many as
-                         now, each where its rank is */
+    /* ranks that made it where their copies may be anywhere; 0: as many as now, each
+     * where its rank is
+     */
+    uint32_t made_by;
     uint32_t world; /* ranks of the program, 0: not told */
     uint32_t turn;  /* of the round: another each time that its ranks are known anew */
     bool gathered;  /* nobody is welcomed before all ranks are known */
 };
 
-/* The round that msg tells of, for this node; now is the current one. -EBADMSG, -ENOMEM;
- * -ESTALE: of before now. *ret_round is zero before; dlr_agent_round_done().
+/* The round that msg tells of, for this node; now is the current one. -EBADMSG,
+ * -ENOMEM; -ESTALE: of before now. *ret_round is zero before; dlr_agent_round_done().
  * Foreign bytes: fuzz target msg_agent.
  */
 int dlr_agent_round_parse(const struct dlr_agent_round *now, const char *node,

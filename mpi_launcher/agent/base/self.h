@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an agent was told at its start: the same until its end, and every engine's to read. */
+/* What an agent was told at its start: the same until its end, and every engine's to
+ * read.
+ */
 #ifndef DLR_MPI_LAUNCHER_AGENT_BASE_SELF_H
 #define DLR_MPI_LAUNCHER_AGENT_BASE_SELF_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two sockets: the connection to the supervisor, and the one that peers connect to. What
- * comes in is told by the events of base.h.
+/* Two sockets: the connection to the supervisor, and the one that peers connect to.
+ * What comes in is told by the events of base.h.
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_BASE_SOCKETS_H
 #define DLR_MPI_LAUNCHER_AGENT_BASE_SOCKETS_H

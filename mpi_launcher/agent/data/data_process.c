@@ -63,7 +63,9 @@ static void forget_process(struct dlr_agent_data *d)
     d->address[0] = '\0';
 }
 
-/* As of waitpid(2), -1: it has not ended in time. Its sockets are closed a moment before. */
+/* As of waitpid(2), -1: it has not ended in time. Its sockets are closed a moment
+ * before.
+ */
 static int await_end(int pidfd)
 {
     struct pollfd p = {.fd = pidfd, .events = POLLIN};
@@ -196,8 +198,8 @@ static int on_data(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     rc = dlr_local_recv(d->fd, &m, fds, &nfds);
     for (unsigned i = 0; i < nfds; i++)
-        close(
-            fds[i]); /* the files have names: mpi_launcher/agent/snapshots/ranks.c opens them */
+        /* the files have names: mpi_launcher/agent/snapshots/ranks.c opens them */
+        close(fds[i]);
     if (rc == 0 || (rc < 0 && rc != -EAGAIN)) {
         lost(d);
         return 0;
@@ -250,8 +252,8 @@ static void order_shard(struct dlr_agent_data *d, const struct dlr_agent_parity 
     dlr_agent_data_send(d, &m);
 }
 
-/* Whether another node of the job is on this host, as several slurmd on one are: else nobody there has any
- * business with the data process.
+/* Whether another node of the job is on this host, as several slurmd on one are: else
+ * nobody there has any business with the data process.
  */
 static bool shares_host(const struct dlr_agent_data *d)
 {

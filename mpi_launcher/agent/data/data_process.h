@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data process: a child of the agent, started again when it dies. The engine knows none
- * of those who keep slots, and says by its events what has happened.
+/* The data process: a child of the agent, started again when it dies. The engine knows
+ * none of those who keep slots, and says by its events what has happened.
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_DATA_DATA_PROCESS_H
 #define DLR_MPI_LAUNCHER_AGENT_DATA_DATA_PROCESS_H
@@ -36,8 +36,8 @@ struct dlr_agent_data_ops {
     void (*bad)(void *arg, const struct dlr_local_msg *msg);
     /* D_USES, before the supervisor is told: it may be added to. */
     void (*uses)(void *arg, json_t *msg);
-    /* Asked for D_CONFIG, lists of ranks and the caller's: those that run here, and those
-     * whose copies may come.
+    /* Asked for D_CONFIG, lists of ranks and the caller's: those that run here, and
+     * those whose copies may come.
      */
     json_t *(*own)(void *arg);
     json_t *(*fetch)(void *arg);
@@ -66,8 +66,8 @@ const char *dlr_agent_data_address(const struct dlr_agent_data *d);
 /* Not running: nothing. */
 void dlr_agent_data_send(struct dlr_agent_data *d, const struct dlr_local_msg *msg);
 void dlr_agent_data_peers(struct dlr_agent_data *d); /* there are others */
-/* A message "peers": where it says that copies go over the control plane's network from now
- * on, it is started again for that; what it was doing has failed.
+/* A message "peers": where it says that copies go over the control plane's network from
+ * now on, it is started again for that; what it was doing has failed.
  */
 void dlr_agent_data_network(struct dlr_agent_data *d, const json_t *msg);
 /* D_CONFIG of the current round; with its sums, and with drop also D_DROP. */

@@ -9,8 +9,8 @@
 #include "common/base/err.h"
 #include "common/base/str.h"
 
-#define ENOUGH                                                                         \
-    3 /* saves that found no way: a data process that is started again costs one or two */
+/* saves that found no way: a data process that is started again costs one or two */
+#define ENOUGH 3
 
 bool dlr_agent_net_sent(struct dlr_agent_net *net, const struct dlr_version *save,
                         int rc)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network that copies take when the one UCX has chosen does not lead to the other nodes: that of
- * the control plane, which all nodes of a run have in common. All change together, since an address
- * of UCX's names every device of its node. Not where --dlrover-set=net says which.
+/* The network that copies take when the one UCX has chosen does not lead to the other
+ * nodes: that of the control plane, which all nodes of a run have in common. All change
+ * together, since an address of UCX's names every device of its node. Not where
+ * --dlrover-set=net says which.
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_DATA_NETWORK_H
 #define DLR_MPI_LAUNCHER_AGENT_DATA_NETWORK_H
@@ -19,9 +20,9 @@ struct dlr_agent_net {
     struct dlr_version save; /* the last save among them, {0} none */
 };
 
-/* A send has ended, for the save of a version or (NULL) for a round's start. True, once: the first
- * ones have found no way. A save counts once: the sends of one fail together, when the data process
- * at their other end dies.
+/* A send has ended, for the save of a version or (NULL) for a round's start. True,
+ * once: the first ones have found no way. A save counts once: the sends of one fail
+ * together, when the data process at their other end dies.
  */
 bool dlr_agent_net_sent(struct dlr_agent_net *net, const struct dlr_version *save,
                         int rc);

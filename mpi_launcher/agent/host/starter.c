@@ -109,7 +109,7 @@ static void obey(struct host *h, const char *line, size_t size)
     unsetenv("DLROVER_CRED");
 }
 
-/* --- input --------------------------------------------------------------------------------- */
+/* --- input ------------------------------------------------------------------------ */
 
 static void take_lines(struct host *h)
 {
@@ -143,10 +143,11 @@ static void read_input(struct host *h)
     }
 }
 
-/* --- signals ------------------------------------------------------------------------------- */
+/* --- signals ---------------------------------------------------------------------- */
 
-/* A signal sent to the whole job (scancel -s, --signal) must not take the agents away. That it is
- * suspended, and resumed, proctrack/cgroup tells none but a step's tasks: us.
+/* A signal sent to the whole job (scancel -s, --signal) must not take the agents away.
+ * That it is suspended, and resumed, proctrack/cgroup tells none but a step's tasks:
+ * us.
  */
 static int take_signals(void)
 {

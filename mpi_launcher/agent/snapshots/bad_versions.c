@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Versions that will not be whole: what the supervisor is told of them, now and when it is new. */
+/* Versions that will not be whole: what the supervisor is told of them, now and when it
+ * is new.
+ */
 #include <stdio.h>
 
 #include "common/json/message.h"

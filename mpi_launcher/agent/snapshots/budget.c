@@ -32,8 +32,8 @@ static void take_least(const struct level *l, struct dlr_budget *least)
         least->free = left;
 }
 
-/* The numbers that follow the names in a file of "name number" lines, added up; a name may be
- * "" in a file that is one number. 0 for "max" and for what is not there.
+/* The numbers that follow the names in a file of "name number" lines, added up; a name
+ * may be "" in a file that is one number. 0 for "max" and for what is not there.
  */
 static uint64_t read_sum(const char *path, const char *const *names, size_t n)
 {
@@ -85,8 +85,8 @@ static void look_node(const char *root, struct dlr_budget *least)
 /* The names of a cgroup's files. */
 struct names {
     const char *top, *limit, *used;
-    const char
-        *const cache[2]; /* in memory.stat: pages of files, which are given up first */
+    /* in memory.stat: pages of files, which are given up first */
+    const char *const cache[2];
 };
 
 static const struct names v2 = {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a rank has one more slot on this node than two: for the older version
- * (--dlrover-set=vetted-every) and, where it runs, because a version that is being written to the disk
- * holds its own (--dlrover-persist). One does for both: what is being written is the older
- * version for as long as that takes (mpi_launcher/supervisor/versions/vetted_version.c). A number demands it. auto takes it where half of
- * the job's memory stays the program's: a default must not be what ends a program that lived without.
+ * (--dlrover-set=vetted-every) and, where it runs, because a version that is being
+ * written to the disk holds its own (--dlrover-persist). One does for both: what is
+ * being written is the older version for as long as that takes
+ * (mpi_launcher/supervisor/versions/vetted_version.c). A number demands it. auto takes
+ * it where half of the job's memory stays the program's: a default must not be what
+ * ends a program that lived without.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -49,8 +51,8 @@ static unsigned with_written(const struct dlr_agent_snapshots *s,
     return r && !r->own ? dlr_agent_slots_of(s, r) : DLR_STORE_SLOTS + 1;
 }
 
-/* What all ranks of the round take here with so many slots each; who has not asked yet is taken to
- * be as large as this one.
+/* What all ranks of the round take here with so many slots each; who has not asked yet
+ * is taken to be as large as this one.
  */
 static uint64_t needed(struct dlr_agent_snapshots *s, int32_t rank, uint64_t bytes,
                        slots_fn *slots)
@@ -70,7 +72,9 @@ static uint64_t needed(struct dlr_agent_snapshots *s, int32_t rank, uint64_t byt
     return sum;
 }
 
-/* What snapshots may take here before auto does without; *ret_node: what the job has here. */
+/* What snapshots may take here before auto does without; *ret_node: what the job has
+ * here.
+ */
 static uint64_t room_for(const struct dlr_agent_snapshots *s, uint64_t *ret_node)
 {
     struct dlr_budget budget = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of the version to restore that workers here want and this node does not have. The
- * supervisor knows who has them; they come into a slot of their own, which is gone when nobody
- * is to read it any more: at go, and with the round's end. What was made of parity stays until a
- * commit, unless the round's own slots need its room.
+/* Copies of the version to restore that workers here want and this node does not have.
+ * The supervisor knows who has them; they come into a slot of their own, which is gone
+ * when nobody is to read it any more: at go, and with the round's end. What was made of
+ * parity stays until a commit, unless the round's own slots need its room.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -169,7 +169,7 @@ bool dlr_agent_fetch_give_way(struct dlr_agent_snapshots *s, int rc, const char 
            s->go_round == s->round->round && end_some(s, true, why);
 }
 
-/* --- as the supervisor says --------------------------------------------------------------- */
+/* --- as the supervisor says ------------------------------------------------------- */
 
 static void say_room(struct dlr_agent_snapshots *s, int32_t rank, int rc,
                      const char *why)
@@ -180,7 +180,9 @@ static void say_room(struct dlr_agent_snapshots *s, int32_t rank, int rc,
                                                  rank, "rc", -rc, "why", why));
 }
 
-/* What is made here has nobody who waits for it and would be told that there is no room. */
+/* What is made here has nobody who waits for it and would be told that there is no
+ * room.
+ */
 static void no_room(struct dlr_agent_snapshots *s, int32_t rank, int rc,
                     const char *why)
 {

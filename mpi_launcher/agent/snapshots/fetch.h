@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of the version to restore that workers here want: of this node, or of others. */
+/* Copies of the version to restore that workers here want: of this node, or of others.
+ */
 #ifndef DLR_MPI_LAUNCHER_AGENT_SNAPSHOTS_FETCH_H
 #define DLR_MPI_LAUNCHER_AGENT_SNAPSHOTS_FETCH_H
 
@@ -15,8 +16,8 @@ void dlr_agent_fetch_gone(struct dlr_agent_snapshots *s,
 /* Ranks whose copies may come, for D_CONFIG; the caller's. */
 json_t *dlr_agent_fetch_ranks(const struct dlr_agent_snapshots *s);
 
-/* As the supervisor says: "reserve" with "fetch", and with make: it will be made here, for
- * whoever wants it.
+/* As the supervisor says: "reserve" with "fetch", and with make: it will be made here,
+ * for whoever wants it.
  */
 void dlr_agent_fetch_reserve(struct dlr_agent_snapshots *s, int32_t rank,
                              uint64_t bytes, bool make);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots here that no rank of this round uses: of former ranks, and copies that were fetched. */
+/* Slots here that no rank of this round uses: of former ranks, and copies that were
+ * fetched.
+ */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,8 +32,8 @@ static bool is_used(const struct dlr_agent_snapshots *s, int32_t rank)
     return false;
 }
 
-/* A fetched one that was given up is still there at times: the data process removes it before it makes
- * what it is asked for later.
+/* A fetched one that was given up is still there at times: the data process removes it
+ * before it makes what it is asked for later.
  */
 uint64_t dlr_agent_fetch_others(const struct dlr_agent_snapshots *s, int32_t but)
 {

@@ -72,7 +72,9 @@ static void written(struct dlr_agent_snapshots *s, const struct dlr_agent_reques
     dlr_agent_done(s->base, from, rc, why);
 }
 
-/* Not bound to the round: after its end the survivors' state is written before a requeue. */
+/* Not bound to the round: after its end the survivors' state is written before a
+ * requeue.
+ */
 void dlr_agent_persist(struct dlr_agent_snapshots *s, const json_t *msg,
                        const struct dlr_agent_origin *from)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --dlrover-set=pace: how fast the copies of saves leave this node. Copies that a round waits for
- * are not slowed.
+/* --dlrover-set=pace: how fast the copies of saves leave this node. Copies that a round
+ * waits for are not slowed.
  */
 #include <inttypes.h>
 

@@ -34,7 +34,9 @@ void dlr_agent_ranks_reserved(struct dlr_agent_snapshots *s, int32_t rank, int r
 /* --- slot_marks.c */
 bool dlr_agent_save_is_open(const struct dlr_agent_snapshots *s, uint64_t step);
 bool dlr_agent_save_knows_newest(const struct dlr_agent_snapshots *s);
-/* Nothing reads a slot of r any more that did: what was decided of it meanwhile is marked. */
+/* Nothing reads a slot of r any more that did: what was decided of it meanwhile is
+ * marked.
+ */
 void dlr_agent_save_settle(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r);
 
 /* --- save.c */
@@ -57,16 +59,19 @@ uint64_t dlr_space_taken(const struct dlr_agent_snapshots *s, int32_t but,
                          unsigned *ret_n);
 /* Of all, if none had a third. */
 uint64_t dlr_space_least(const struct dlr_agent_snapshots *s);
-/* Whose slots this round has here: own ranks first, then those whose copies are kept, or parity shards. */
+/* Whose slots this round has here: own ranks first, then those whose copies are kept,
+ * or parity shards.
+ */
 unsigned dlr_space_slots(const struct dlr_agent_snapshots *s);
 int32_t dlr_space_slot(const struct dlr_agent_snapshots *s, unsigned i);
-/* Before anything is written: is there room for the rank's slots of so many bytes, beside what all
- * others here have? One slot is of a copy that is fetched. -EDQUOT with the arithmetic.
+/* Before anything is written: is there room for the rank's slots of so many bytes,
+ * beside what all others here have? One slot is of a copy that is fetched. -EDQUOT with
+ * the arithmetic.
  */
 int dlr_space_check(struct dlr_agent_snapshots *s, int32_t rank, unsigned slots,
                     uint64_t bytes, struct dlr_err *err);
-/* The same of one that is made here before a round, beside all that is here and beside the slots that
- * the round will ask for, as large as this one.
+/* The same of one that is made here before a round, beside all that is here and beside
+ * the slots that the round will ask for, as large as this one.
  */
 int dlr_space_beside(struct dlr_agent_snapshots *s, int32_t rank, uint64_t bytes,
                      struct dlr_err *err);
@@ -77,8 +82,12 @@ struct dlr_agent_fetch *dlr_agent_fetch_find(const struct dlr_agent_snapshots *s
 /* Bytes of slots here that no rank of this round uses: of former ranks, and fetched. */
 uint64_t dlr_agent_fetch_others(const struct dlr_agent_snapshots *s, int32_t but);
 
-/* --- extra_slots.c: whether rank gets one more slot of bytes here beside the two, and what for */
-/* spare_slot, write_slot or both. Where auto finds no room for the older version the supervisor is told. */
+/* --- extra_slots.c: whether rank gets one more slot of bytes here beside the two, and
+ * what for
+ */
+/* spare_slot, write_slot or both. Where auto finds no room for the older version the
+ * supervisor is told.
+ */
 void dlr_agent_reserve_extra_slots(struct dlr_agent_snapshots *s,
                                    struct dlr_agent_rank *r, uint64_t bytes);
 /* The slots could not be had: true when auto does without it, to be asked again. */
@@ -91,13 +100,16 @@ bool dlr_agent_is_tight(const struct dlr_agent_snapshots *s,
 bool dlr_agent_vetted_slot(struct dlr_agent_snapshots *s, int32_t rank, uint64_t bytes);
 
 /* --- slot_lookup.c */
-/* A descriptor for reading of the slot here that holds the rank's version to restore, or -1. */
+/* A descriptor for reading of the slot here that holds the rank's version to restore,
+ * or -1.
+ */
 int dlr_agent_held_open(const struct dlr_agent_snapshots *s, int32_t rank);
 /* rc < 0: text is why; else the path of a file, or "": it is in this node's memory. */
 void dlr_agent_peek_answer(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c,
                            int32_t rank, int rc, const char *text);
-/* A worker found the copy corrupt that it got here, its own or one of these: the slot is dead, or will be
- * when nobody reads it. Where it lay a good one may come: one that is whole by its head is not sent there.
+/* A worker found the copy corrupt that it got here, its own or one of these: the slot
+ * is dead, or will be when nobody reads it. Where it lay a good one may come: one that
+ * is whole by its head is not sent there.
  */
 void dlr_agent_peek_discard_slot(struct dlr_agent_snapshots *s, int32_t rank);
 
@@ -108,8 +120,8 @@ void dlr_agent_fetch(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c,
 void dlr_agent_fetch_resend(struct dlr_agent_snapshots *s);
 /* Of those that other nodes can send once more: nobody reads them any more. */
 void dlr_agent_fetch_go(struct dlr_agent_snapshots *s, const char *why);
-/* Slots of this round failed with rc, why: what was made here goes, if that is for want of room and go was
- * heard. True: it may be tried again.
+/* Slots of this round failed with rc, why: what was made here goes, if that is for want
+ * of room and go was heard. True: it may be tried again.
  */
 bool dlr_agent_fetch_give_way(struct dlr_agent_snapshots *s, int rc, const char *why);
 /* The data process has gone: room that was asked of it will not be made. */
@@ -118,12 +130,14 @@ void dlr_agent_fetch_reserved(struct dlr_agent_snapshots *s, int32_t rank, int r
                               const char *why);
 
 /* --- cpu_advice.c */
-/* Writes into r and its page, which the worker pid will have, which of our CPUs no task here is bound to;
- * none when the tasks are not bound, or take all.
+/* Writes into r and its page, which the worker pid will have, which of our CPUs no task
+ * here is bound to; none when the tasks are not bound, or take all.
  */
 void dlr_agent_helpers_advise(const struct dlr_agent_snapshots *s, pid_t pid,
                               struct dlr_agent_rank *r);
-/* A copy is about to be sent: dlr_agent_helpers_uses() once more in a round with other tasks. */
+/* A copy is about to be sent: dlr_agent_helpers_uses() once more in a round with other
+ * tasks.
+ */
 void dlr_agent_helpers_round(struct dlr_agent_snapshots *s);
 
 /* --- pace.c */
@@ -136,7 +150,9 @@ void dlr_agent_pace_end(struct dlr_agent_snapshots *s, int rc, uint64_t bytes);
 /* --- rebuild.c */
 void dlr_agent_rebuild_stop(struct dlr_agent_snapshots *s);
 
-/* --- slot_requests.c: requests to the data process, so that what one reads is not marked before its end */
+/* --- slot_requests.c: requests to the data process, so that what one reads is not
+ * marked before its end
+ */
 /* q and from are as they were given, but for what was to be read at once: NULL. */
 typedef void dlr_agent_ended_fn(struct dlr_agent_snapshots *s,
                                 const struct dlr_agent_request *q,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker asks for another rank's slot of the version to restore: from this node's memory, or
- * from where the supervisor has it brought from (fetch.c). A file is only named, for its file
- * system may hang and the reactor must not.
+/* A worker asks for another rank's slot of the version to restore: from this node's
+ * memory, or from where the supervisor has it brought from (fetch.c). A file is only
+ * named, for its file system may hang and the reactor must not.
  */
 #include <errno.h>
 #include <fcntl.h>

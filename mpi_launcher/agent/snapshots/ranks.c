@@ -124,7 +124,9 @@ void dlr_agent_rank_discard_open(struct dlr_agent_rank *r)
             dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
 }
 
-/* Who reads them still is of the round that ends, and takes nothing for whole that is not. */
+/* Who reads them still is of the round that ends, and takes nothing for whole that is
+ * not.
+ */
 static void discard_corrupt_slots(struct dlr_agent_rank *r)
 {
     for (unsigned k = 0; k < DLR_STORE_SLOTS_MAX; k++)
@@ -179,9 +181,9 @@ void dlr_agent_rank_mates(const struct dlr_agent_snapshots *s, struct dlr_page *
     page->nmates = me->nranks;
 }
 
-/* A worker that is there goes on: nothing was saved since it was welcomed. One that has laid out its
- * state already shares it with ranks that may be elsewhere now: then their parts' hashes differ, and the
- * version is aborted.
+/* A worker that is there goes on: nothing was saved since it was welcomed. One that has
+ * laid out its state already shares it with ranks that may be elsewhere now: then their
+ * parts' hashes differ, and the version is aborted.
  */
 void dlr_agent_ranks_turn(struct dlr_agent_snapshots *s)
 {

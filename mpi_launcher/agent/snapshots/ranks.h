@@ -15,7 +15,8 @@ json_t *dlr_agent_ranks_own(const struct dlr_agent_snapshots *s);
 bool dlr_agent_ranks_expects(struct dlr_agent_snapshots *s, int32_t rank);
 /* The process that closed it and had neither restored nor begun; 0: none. */
 int dlr_agent_ranks_left(struct dlr_agent_snapshots *s, int32_t rank);
-/* That process opens it again: as if nobody had been welcomed. What is open is missed. */
+/* That process opens it again: as if nobody had been welcomed. What is open is missed.
+ */
 void dlr_agent_ranks_reopen(struct dlr_agent_snapshots *s, int32_t rank);
 /* c gets its rank's page, and the slots to restore from. */
 void dlr_agent_ranks_hello(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For a successor, which then has it written: a rank whose snapshot nobody has is made here of its
- * set's parity. Its slots first; then those who have a part send it here. The end is answered,
- * and the successor's own limit ends the wait for a node that does not answer.
+/* For a successor, which then has it written: a rank whose snapshot nobody has is made
+ * here of its set's parity. Its slots first; then those who have a part send it here.
+ * The end is answered, and the successor's own limit ends the wait for a node that does
+ * not answer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@
 #include "mpi_launcher/agent/snapshots/parts.h"
 #include "mpi_launcher/plan/parity_sets.h"
 
-/* Requests of a rebuilding are numbered beyond those of ranks: its sum, and its parts. */
+/* Requests of a rebuilding are numbered beyond those of ranks: its sum, and its parts.
+ */
 #define SUM_ID(rank) ((UINT64_C(1) << 40) + 2 * (uint64_t)(rank))
 #define PART_ID(rank) (SUM_ID(rank) + 1)
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots are asked of the data process, for a worker or before it comes, and are there or are not. */
+/* Slots are asked of the data process, for a worker or before it comes, and are there
+ * or are not.
+ */
 #include <errno.h>
 
 #include "common/json/message.h"

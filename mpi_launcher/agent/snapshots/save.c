@@ -32,10 +32,11 @@ static void open_version(struct dlr_agent_snapshots *s, uint64_t step)
     s->open[s->nopen++] = step;
 }
 
-/* --- orders --------------------------------------------------------------------------- */
+/* --- orders ----------------------------------------------------------------------- */
 
-/* An order that the page has no place for any more. The supervisor avoids that while both are
- * open. before: the rank's step when the other one had not taken its place yet.
+/* An order that the page has no place for any more. The supervisor avoids that while
+ * both are open. before: the rank's step when the other one had not taken its place
+ * yet.
  */
 static void overtaken(struct dlr_agent_snapshots *s, const struct dlr_agent_rank *r,
                       uint64_t was, uint64_t before)
@@ -72,7 +73,7 @@ static void withdraw(const struct dlr_agent_rank *r, uint64_t step)
         atomic_store(dlr_page_order(r->page, step), DLR_PAGE_NEVER);
 }
 
-/* --- decisions ------------------------------------------------------------------------ */
+/* --- decisions -------------------------------------------------------------------- */
 
 void dlr_agent_save_vetted(struct dlr_agent_snapshots *s, const json_t *version)
 {
@@ -215,8 +216,8 @@ static void copy_to_partners(struct dlr_agent_snapshots *s, int32_t rank,
     }
 }
 
-/* Counts beside "sealed": those since the last such message, of saves that were ended by now; and what
- * the rank knows of a save's cost.
+/* Counts beside "sealed": those since the last such message, of saves that were ended
+ * by now; and what the rank knows of a save's cost.
  */
 static json_t *cost_since(const struct dlr_agent_snapshots *s, struct dlr_agent_rank *r)
 {
@@ -255,7 +256,9 @@ static void kill_version(struct dlr_agent_rank *r, struct dlr_version v)
         dlr_slot_set_state(r->slots[k], DLR_SLOT_DEAD);
 }
 
-/* Ranks that keep a region between them but do not name the same ones leave holes in it. */
+/* Ranks that keep a region between them but do not name the same ones leave holes in
+ * it.
+ */
 static bool fits_others(const struct dlr_agent_snapshots *s, struct dlr_agent_rank *r,
                         uint64_t step, uint64_t hash)
 {

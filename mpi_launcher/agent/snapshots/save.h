@@ -18,8 +18,8 @@ bool dlr_agent_save_has_commit(const struct dlr_agent_snapshots *s);
 /* Adds to "round_state" where this node stands: "committed", "ordered", "open". */
 void dlr_agent_save_round_state(const struct dlr_agent_snapshots *s, json_t *msg);
 
-/* A worker has sealed a version; or what it sealed is not of one moment, as its audit has
- * found; or it has not saved it.
+/* A worker has sealed a version; or what it sealed is not of one moment, as its audit
+ * has found; or it has not saved it.
  */
 void dlr_agent_save_sealed(struct dlr_agent_snapshots *s,
                            const struct dlr_local_msg *msg);
@@ -27,7 +27,8 @@ void dlr_agent_save_torn(struct dlr_agent_snapshots *s, int32_t rank, uint64_t s
                          const char *why);
 void dlr_agent_save_missed(struct dlr_agent_snapshots *s, int32_t rank, uint64_t step,
                            const char *why);
-/* Tells the supervisor, and each that comes after it, that step and later ones are bad. */
+/* Tells the supervisor, and each that comes after it, that step and later ones are bad.
+ */
 void dlr_agent_bad(struct dlr_agent_snapshots *s, const struct dlr_agent_conn *c,
                    uint64_t step);
 

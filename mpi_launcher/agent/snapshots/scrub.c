@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data process has found memory that went bad in a copy that this node holds. Own ranks' slots are
- * marked here (save.c), others by the data process.
+/* The data process has found memory that went bad in a copy that this node holds. Own
+ * ranks' slots are marked here (save.c), others by the data process.
  */
 #include "common/json/message.h"
 #include "mpi_launcher/agent/base/sockets.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots of the version to restore that this node holds, of whatever rank: for workers that read them. */
+/* Slots of the version to restore that this node holds, of whatever rank: for workers
+ * that read them.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -23,7 +25,9 @@ static bool holds(const struct dlr_agent_snapshots *s, int32_t rank,
            dlr_version_eq(info.version, s->round->restore);
 }
 
-/* The slot that holds the version, mapped, and its number: unmap, close. -1 when none does here. */
+/* The slot that holds the version, mapped, and its number: unmap, close. -1 when none
+ * does here.
+ */
 static int find_slot(const struct dlr_agent_snapshots *s, int32_t rank, bool write,
                      struct dlr_slot **ret, unsigned *ret_k)
 {

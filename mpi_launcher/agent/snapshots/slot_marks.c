@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slots of this node's own ranks are marked here, and here alone: the worker takes those that
- * are FREE or DEAD when its step begins, so a mark that comes late would fall into a slot that it
- * has begun to fill again. What the data process still reads is marked when it has ended.
- * Partners' slots are the data process's.
+/* The slots of this node's own ranks are marked here, and here alone: the worker takes
+ * those that are FREE or DEAD when its step begins, so a mark that comes late would
+ * fall into a slot that it has begun to fill again. What the data process still reads
+ * is marked when it has ended. Partners' slots are the data process's.
  */
 #include "mpi_launcher/agent/snapshots/parts.h"
 
@@ -14,16 +14,16 @@ bool dlr_agent_save_is_open(const struct dlr_agent_snapshots *s, uint64_t step)
     return false;
 }
 
-/* With the round's first order every rank has what it wanted of what there was: from then on what
- * the round began from frees older versions, like a commit of its own.
+/* With the round's first order every rank has what it wanted of what there was: from
+ * then on what the round began from frees older versions, like a commit of its own.
  */
 bool dlr_agent_save_knows_newest(const struct dlr_agent_snapshots *s)
 {
     return s->committed.round == s->round->round || s->save_step > 0;
 }
 
-/* Newer than what is committed, or what the round began from, and not to be decided any more: it was
- * decided against, perhaps long ago when a slow reader held the slot.
+/* Newer than what is committed, or what the round began from, and not to be decided any
+ * more: it was decided against, perhaps long ago when a slow reader held the slot.
  */
 static bool is_void(const struct dlr_agent_snapshots *s, struct dlr_version v)
 {

@@ -60,7 +60,9 @@ void dlr_agent_snapshots_data_ready(struct dlr_agent_snapshots *s)
     dlr_agent_pace_start(s);
     if (!s->round->known)
         return;
-    /* The one that died may not have heard what is void; once something was ordered it did. */
+    /* The one that died may not have heard what is void; once something was ordered it
+     * did.
+     */
     dlr_agent_data_round(s->data, s->save_step == 0);
     dlr_agent_ranks_reserve_again(s);
     dlr_agent_save_resend(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The snapshots of a node: ranks and their slots, saves, copies that are fetched or made
- * anew. The engine knows no tasks, no lease and no election, and says by its events what
- * has happened. Its parts: ranks.h, save.h, fetch.h, orders.h.
+/* The snapshots of a node: ranks and their slots, saves, copies that are fetched or
+ * made anew. The engine knows no tasks, no lease and no election, and says by its
+ * events what has happened. Its parts: ranks.h, save.h, fetch.h, orders.h.
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_SNAPSHOTS_SNAPSHOTS_H
 #define DLR_MPI_LAUNCHER_AGENT_SNAPSHOTS_SNAPSHOTS_H
@@ -21,7 +21,9 @@ struct dlr_agent_snapshots; /* opaque */
 
 /* What happened; arg is dlr_agent_snapshots_new()'s. None may be NULL. */
 struct dlr_agent_snapshots_ops {
-    /* A rank's slots are there (0), or cannot be had: before the supervisor hears of it. */
+    /* A rank's slots are there (0), or cannot be had: before the supervisor hears of
+     * it.
+     */
     void (*reserved)(void *arg, int32_t rank, int rc, const char *why);
     /* A worker's page was made: it has no lease yet. */
     void (*page)(void *arg, struct dlr_page *page);
@@ -29,7 +31,9 @@ struct dlr_agent_snapshots_ops {
     void (*tasks)(void *arg, void (*fn)(void *fn_arg, pid_t pid), void *fn_arg);
 };
 
-/* Looks at the node's CPUs, once. All that it is given must live as long. NULL: out of memory. */
+/* Looks at the node's CPUs, once. All that it is given must live as long. NULL: out of
+ * memory.
+ */
 struct dlr_agent_snapshots *
 dlr_agent_snapshots_new(struct dlr_agent_base *base, const struct dlr_agent_self *self,
                         const struct dlr_agent_round *round,
@@ -40,8 +44,8 @@ struct dlr_agent_snapshots *dlr_agent_snapshots_free(struct dlr_agent_snapshots 
 
 /* --- rounds --- */
 
-/* Another round than the one so far: what that one had open is void, and what was fetched
- * for it goes; then, when its workers have gone, the ranks of the new one.
+/* Another round than the one so far: what that one had open is void, and what was
+ * fetched for it goes; then, when its workers have gone, the ranks of the new one.
  */
 void dlr_agent_snapshots_leave(struct dlr_agent_snapshots *s);
 void dlr_agent_ranks_round(struct dlr_agent_snapshots *s);
@@ -62,8 +66,9 @@ void dlr_agent_snapshots_reserved(struct dlr_agent_snapshots *s, int32_t rank,
 void dlr_agent_scrub_bad(struct dlr_agent_snapshots *s, const struct dlr_local_msg *m);
 /* A rank's own slot may be whole again, and is marked like others. */
 void dlr_agent_scrub_copied(struct dlr_agent_snapshots *s, int32_t rank);
-/* It goes to CPUs beside its devices that no task here is bound to, as dlr_topo_beside() has
- * it; where there are none it may use all of ours. msg gets their list as "cpus", "" for all.
+/* It goes to CPUs beside its devices that no task here is bound to, as
+ * dlr_topo_beside() has it; where there are none it may use all of ours. msg gets their
+ * list as "cpus", "" for all.
  */
 void dlr_agent_helpers_uses(struct dlr_agent_snapshots *s, json_t *msg);
 
@@ -71,7 +76,9 @@ void dlr_agent_helpers_uses(struct dlr_agent_snapshots *s, json_t *msg);
 
 /* --dlrover-set=pace=auto: how fast copies go. */
 void dlr_agent_pace_look(struct dlr_agent_snapshots *s);
-/* The newest step that the first and the last rank here have begun; DLR_PAGE_NEVER: none has. */
+/* The newest step that the first and the last rank here have begun; DLR_PAGE_NEVER:
+ * none has.
+ */
 void dlr_agent_ranks_steps(const struct dlr_agent_snapshots *s, uint64_t *ret_min,
                            uint64_t *ret_max);
 /* Calls fn for each worker's page: the lease has changed. */

@@ -24,17 +24,18 @@ struct dlr_agent_rank {
     const struct dlr_agent_conn *worker; /* NULL: not here, or gone */
     struct dlr_page *page;               /* of the worker; NULL before its hello */
     int page_fd;
-    struct dlr_slot
-        *slots[DLR_STORE_SLOTS_MAX]; /* mapped when this node owns the rank */
+    /* mapped when this node owns the rank */
+    struct dlr_slot *slots[DLR_STORE_SLOTS_MAX];
     int slot_fds[DLR_STORE_SLOTS_MAX];
-    unsigned
-        reading[DLR_STORE_SLOTS_MAX];  /* requests of the data process that read it */
+    /* requests of the data process that read it */
+    unsigned reading[DLR_STORE_SLOTS_MAX];
     bool corrupt[DLR_STORE_SLOTS_MAX]; /* it is DEAD when they have ended */
     bool spare_slot; /* it has a third, for the version that is kept */
     bool write_slot; /* or for that which is being written to the disk */
     bool own;        /* runs here in this round */
     bool opened;     /* a worker was welcomed in this turn */
-    int left; /* the process that closed it and had neither restored nor begun; 0: none */
+    /* the process that closed it and had neither restored nor begun; 0: none */
+    int left;
     bool reserving, asked; /* by the data process; by the worker */
     uint64_t bytes;        /* reserved; 0: not */
     bool restored;         /* said, with: */
@@ -76,8 +77,8 @@ struct dlr_agent_snapshots {
     uint64_t save_step;            /* newest that was ordered in this round; 0 none */
     uint64_t open[DLR_AGENT_OPEN]; /* ordered, and not decided as far as known here */
     unsigned nopen;
-    uint64_t
-        aborted[DLR_AGENT_ABORTS]; /* steps of this round, the newest last; 0 none */
+    /* steps of this round, the newest last; 0 none */
+    uint64_t aborted[DLR_AGENT_ABORTS];
     bool has_committed, has_vetted;
     struct dlr_version committed;   /* newest commit known here */
     struct dlr_version vetted;      /* older, and not freed by commits */

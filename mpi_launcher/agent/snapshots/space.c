@@ -5,8 +5,9 @@
 #include "mpi_launcher/agent/snapshots/budget.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
 
-/* A slot that is being written to the disk is not free for a save, nor is that of the older version: the
- * third makes up for both, which are the same version while one is being written.
+/* A slot that is being written to the disk is not free for a save, nor is that of the
+ * older version: the third makes up for both, which are the same version while one is
+ * being written.
  */
 unsigned dlr_agent_slots_of(const struct dlr_agent_snapshots *s,
                             const struct dlr_agent_rank *r)
@@ -63,7 +64,9 @@ static unsigned own_ranks(const struct dlr_agent_snapshots *s)
     return node ? node->nranks : 0;
 }
 
-/* Own ranks are accepted first. What others send for parity is added up as it comes, and has no slots. */
+/* Own ranks are accepted first. What others send for parity is added up as it comes,
+ * and has no slots.
+ */
 unsigned dlr_space_slots(const struct dlr_agent_snapshots *s)
 {
     return s->round->nsums ? own_ranks(s) + s->round->nsums : s->round->naccept;
@@ -77,8 +80,8 @@ int32_t dlr_space_slot(const struct dlr_agent_snapshots *s, unsigned i)
                                        : s->round->accept[i];
 }
 
-/* Copies of others' ranks, or shards, that will come here and have not been asked for: ranks are
- * alike mostly.
+/* Copies of others' ranks, or shards, that will come here and have not been asked for:
+ * ranks are alike mostly.
  */
 static uint64_t awaited(struct dlr_agent_snapshots *s, uint64_t bytes)
 {
@@ -125,8 +128,9 @@ static uint64_t to_come(const struct dlr_agent_snapshots *s, int32_t made,
     return all;
 }
 
-/* Ranks have not asked for their slots yet when this is made: what counts is what lies here, or what they
- * will have in its place when that is more, for it stays until a commit.
+/* Ranks have not asked for their slots yet when this is made: what counts is what lies
+ * here, or what they will have in its place when that is more, for it stays until a
+ * commit.
  */
 int dlr_space_beside(struct dlr_agent_snapshots *s, int32_t rank, uint64_t bytes,
                      struct dlr_err *err)

@@ -11,8 +11,9 @@
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
 
-/* Each worker gets a page of its own: one of an earlier round may still have the old one. It
- * has no name in the memory directory, so that a rank can work when that is full.
+/* Each worker gets a page of its own: one of an earlier round may still have the old
+ * one. It has no name in the memory directory, so that a rank can work when that is
+ * full.
  */
 static int make_page(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r)
 {
@@ -61,8 +62,8 @@ void dlr_agent_rank_send_restored(struct dlr_agent_snapshots *s,
                   r->differs, "corrupt", (int)r->corrupt_of, "why", why));
 }
 
-/* The worker gets no welcome then: a rank that began from nothing beside ranks that did not
- * would be wrong, silently.
+/* The worker gets no welcome then: a rank that began from nothing beside ranks that did
+ * not would be wrong, silently.
  */
 static void refuse(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r, int rc,
                    const char *why)

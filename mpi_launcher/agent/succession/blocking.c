@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of a succession that may block: the run's directory, its journal, slurmctld. A
- * process of its own, told by its parent on a descriptor; a requeue's SIGTERM does not stop it.
+/* The part of a succession that may block: the run's directory, its journal, slurmctld.
+ * A process of its own, told by its parent on a descriptor; a requeue's SIGTERM does
+ * not stop it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -187,7 +188,9 @@ static bool has_end(const char *path)
     return strstr(line ? line : text, "\"event\":\"end\"");
 }
 
-/* As srun's death ends a step of a script. How long the run took, only its supervisor knew. */
+/* As srun's death ends a step of a script. How long the run took, only its supervisor
+ * knew.
+ */
 static void over(const json_t *work, const char *path, int sig, const char *why,
                  struct dlr_journal *journal)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGTERM from Slurm: the tasks of this node have it, too, and what Slurm leaves them until SIGKILL.
- * Nothing is killed here meanwhile and no memory is removed. The supervisor decides what comes of it
- * where it lives. Where it went with the script, nobody is elected to bring the job back: the
- * lowest-named live agent has the newest version written, and each agent ends after its tasks.
+/* SIGTERM from Slurm: the tasks of this node have it, too, and what Slurm leaves them
+ * until SIGKILL. Nothing is killed here meanwhile and no memory is removed. The
+ * supervisor decides what comes of it where it lives. Where it went with the script,
+ * nobody is elected to bring the job back: the lowest-named live agent has the newest
+ * version written, and each agent ends after its tasks.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,9 @@ void dlr_agent_grace_resend(struct dlr_agent_succession *su)
                                 "round", (json_int_t)su->grace.round));
 }
 
-/* The lowest-named writes. One that is dead says nothing: each of the next waits twice the dead-time longer. */
+/* The lowest-named writes. One that is dead says nothing: each of the next waits twice
+ * the dead-time longer.
+ */
 static bool is_turn(const struct dlr_agent_succession *su)
 {
     unsigned lower = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The supervisor is silent. Is its host gone, or only the process (its keeper starts it again
- * within a second)? A connect tells: accepted or refused, the host is there, and is waited
- * for until the election limit. A frozen host still accepts; nobody can tell the two apart.
+/* The supervisor is silent. Is its host gone, or only the process (its keeper starts it
+ * again within a second)? A connect tells: accepted or refused, the host is there, and
+ * is waited for until the election limit. A frozen host still accepts; nobody can tell
+ * the two apart.
  */
 #include <errno.h>
 #include <signal.h>
@@ -85,7 +86,8 @@ static bool waited_enough(const struct dlr_agent_succession *su)
     return su->ops->silent_ms(su->arg) > su->self->job.election_timeout_ms;
 }
 
-/* Some errors mean that the network says the host is gone, sooner than the timer would. */
+/* Some errors mean that the network says the host is gone, sooner than the timer would.
+ */
 static int probe_answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_agent_succession *su = arg;
@@ -136,7 +138,7 @@ void dlr_agent_watchdog_answered(struct dlr_agent_succession *su)
         set_silent(su, false);
 }
 
-/* --- the election's hands ----------------------------------------------------------------- */
+/* --- the election's hands --------------------------------------------------------- */
 
 static void ask(void *arg, const char *node)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* On the batch host: the keeper is the srun of the script. One that is killed alone is noticed by
- * its supervisor, which ends the run. When both are gone nobody will start another, and an
- * election would requeue a job whose script may go on: the run ends here, as a plain srun's would.
+/* On the batch host: the keeper is the srun of the script. One that is killed alone is
+ * noticed by its supervisor, which ends the run. When both are gone nobody will start
+ * another, and an election would requeue a job whose script may go on: the run ends
+ * here, as a plain srun's would.
  */
 #include <stdlib.h>
 #include <sys/syscall.h>

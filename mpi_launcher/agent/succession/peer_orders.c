@@ -18,7 +18,7 @@
 #define PEERS_MAX 131072
 #define STATE_MAX 4096 /* bytes of the policy's state as text */
 
-/* --- what a peer says on our socket ----------------------------------------------------- */
+/* --- what a peer says on our socket ----------------------------------------------- */
 
 static bool misses_supervisor(const struct dlr_agent_succession *su)
 {
@@ -55,7 +55,9 @@ static bool on_notice(struct dlr_agent_succession *su, const char *node,
     return true;
 }
 
-/* A peer may order only what a successor needs, and only while we miss the supervisor too. */
+/* A peer may order only what a successor needs, and only while we miss the supervisor
+ * too.
+ */
 static int on_order(struct dlr_agent_succession *su, const char *node,
                     const struct dlr_packet *p, const json_t *msg)
 {
@@ -97,7 +99,7 @@ void dlr_agent_on_peer(struct dlr_agent_succession *su, const struct dlr_packet 
         on_order(su, node, p, msg); /* a malformed one is dropped */
 }
 
-/* --- what it answers on the socket we made to it ------------------------------------------- */
+/* --- what it answers on the socket we made to it ---------------------------------- */
 
 static int on_answer(struct dlr_agent_succession *su, const char *node,
                      const json_t *msg)
@@ -135,7 +137,7 @@ void dlr_agent_on_peer_answer(struct dlr_agent_succession *su, const char *node,
         on_answer(su, node, msg);
 }
 
-/* --- who they are ----------------------------------------------------------------------- */
+/* --- who they are ----------------------------------------------------------------- */
 
 static void take_state(struct dlr_agent_succession *su, const json_t *state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agents do without a supervisor: they elect one of them, which has written what is in
- * memory and the job requeued; when Slurm ends the job it is written only; when the srun of the
- * script is gone with its supervisor, the run ends. The engine knows no lease, and asks for it.
+/* What the agents do without a supervisor: they elect one of them, which has written
+ * what is in memory and the job requeued; when Slurm ends the job it is written only;
+ * when the srun of the script is gone with its supervisor, the run ends. The engine
+ * knows no lease, and asks for it.
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_SUCCESSION_SUCCESSION_H
 #define DLR_MPI_LAUNCHER_AGENT_SUCCESSION_SUCCESSION_H
@@ -21,8 +22,9 @@ struct dlr_agent_succession; /* opaque */
 
 /* arg is dlr_agent_succession_new()'s. None may be NULL. */
 struct dlr_agent_succession_ops {
-    /* Asked: after what time of silence a supervisor is taken for dead, and for how long no lease has come;
-     * with the time in which this agent itself was stopped, or without.
+    /* Asked: after what time of silence a supervisor is taken for dead, and for how
+     * long no lease has come; with the time in which this agent itself was stopped, or
+     * without.
      */
     int64_t (*dead_ms)(void *arg);
     int64_t (*unheard_ms)(void *arg);
@@ -30,7 +32,9 @@ struct dlr_agent_succession_ops {
     bool (*suspended)(void *arg); /* the job is */
     /* The lease ends not before until_ns. */
     void (*hold)(void *arg, int64_t until_ns);
-    /* A report of this node is wanted: of SELF it comes with dlr_agent_succeed_report(). */
+    /* A report of this node is wanted: of SELF it comes with
+     * dlr_agent_succeed_report().
+     */
     void (*report)(void *arg, const struct dlr_agent_origin *from);
 };
 
@@ -53,7 +57,9 @@ int dlr_agent_succession_peers(struct dlr_agent_succession *su, const json_t *ms
 void dlr_agent_on_peer(struct dlr_agent_succession *su, const struct dlr_packet *p);
 void dlr_agent_on_peer_answer(struct dlr_agent_succession *su, const char *node,
                               const struct dlr_packet *p);
-/* The supervisor, or a successor, has the job requeued, all is written; false: it was not to be had. */
+/* The supervisor, or a successor, has the job requeued, all is written; false: it was
+ * not to be had.
+ */
 void dlr_agent_succession_given(struct dlr_agent_succession *su, bool given);
 
 /* --- host_watch.c */
@@ -65,8 +71,8 @@ void dlr_agent_watchdog_answered(
 
 /* --- keeper_watch.c */
 
-/* text: a process of some host (mpi_launcher/process/process_id.h). When it is one of ours its end is the run's, unless the
- * supervisor is heard after it.
+/* text: a process of some host (mpi_launcher/process/process_id.h). When it is one of
+ * ours its end is the run's, unless the supervisor is heard after it.
  */
 void dlr_agent_keeper_watch(struct dlr_agent_succession *su, const char *text);
 
@@ -78,7 +84,9 @@ bool dlr_agent_in_grace(const struct dlr_agent_succession *su);
 
 /* --- successor.c, blocking.c */
 
-/* True when a requeue runs that must end before we do; dlr_agent_end() comes from there. */
+/* True when a requeue runs that must end before we do; dlr_agent_end() comes from
+ * there.
+ */
 bool dlr_agent_succeed_holds(struct dlr_agent_succession *su);
 /* A node's report; NULL: there is none. */
 void dlr_agent_succeed_report(struct dlr_agent_succession *su, const char *node,

@@ -57,7 +57,8 @@ void dlr_agent_succeed(struct dlr_agent_succession *su);
 /* Slurm ends the job: the same without a requeue; over is told when it is done. */
 void dlr_agent_succeed_write_only(struct dlr_agent_succession *su,
                                   void (*over)(struct dlr_agent_succession *su));
-/* Starts a child that writes into the journal that the run is over with its supervisor. */
+/* Starts a child that writes into the journal that the run is over with its supervisor.
+ */
 void dlr_agent_succeed_over(struct dlr_agent_succession *su);
 void dlr_agent_succeed_stop(struct dlr_agent_succession *su);
 /* An order of the successor's has ended: here, or at a peer. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the elected agent does: collect what is left, have it written, requeue the job. Each
- * step has a limit; whatever fails, the requeue comes, since nobody else is left to ask for it.
+/* What the elected agent does: collect what is left, have it written, requeue the job.
+ * Each step has a limit; whatever fails, the requeue comes, since nobody else is left
+ * to ask for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@
 
 static void next(struct dlr_successor *s);
 
-/* --- children for what may block -------------------------------------------------------- */
+/* --- children for what may block -------------------------------------------------- */
 
 static int child_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
@@ -109,7 +110,7 @@ static int on_late(zloop_t *loop, int timer, void *arg)
     return 0;
 }
 
-/* --- collect ---------------------------------------------------------------------------- */
+/* --- collect ---------------------------------------------------------------------- */
 
 static void collect(struct dlr_successor *s)
 {
@@ -159,7 +160,7 @@ void dlr_agent_succeed_report(struct dlr_agent_succession *su, const char *node,
         next(s);
 }
 
-/* --- persist ---------------------------------------------------------------------------- */
+/* --- persist ---------------------------------------------------------------------- */
 
 /* The round's places, as they shared parity; tasks has room for all of them. */
 static void find_sets(struct dlr_successor *s, unsigned *tasks)
@@ -256,14 +257,16 @@ void dlr_agent_succeed_done(struct dlr_agent_succession *su, uint64_t id, int rc
         next(s);
 }
 
-/* --- requeue ---------------------------------------------------------------------------- */
+/* --- requeue ---------------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b); /* order of names */
 }
 
-/* The supervisor's node, whoever did not answer while the others did, and whom the supervisor had called gone. */
+/* The supervisor's node, whoever did not answer while the others did, and whom the
+ * supervisor had called gone.
+ */
 static void list_dead(struct dlr_agent_succession *su, char *buf, size_t size)
 {
     const struct dlr_peer_list *list = dlr_agent_peer_list(su->base);
@@ -365,7 +368,7 @@ static void next(struct dlr_successor *s)
         requeue(s);
 }
 
-/* --- begin and end ------------------------------------------------------------------------ */
+/* --- begin and end ---------------------------------------------------------------- */
 
 static void told(void *arg, uint64_t id, int rc, const char *why)
 {

@@ -36,15 +36,18 @@ struct dlr_successor {
 };
 
 /* --- write_state.c */
-/* Has each rank's state of the plan written: by each node in one file what it holds of them, and of parity what
- * nobody holds. Fills in files, counts the answers to come; not whole: some cannot be written.
+/* Has each rank's state of the plan written: by each node in one file what it holds of
+ * them, and of parity what nobody holds. Fills in files, counts the answers to come;
+ * not whole: some cannot be written.
  */
 void dlr_agent_succeed_write(struct dlr_successor *s);
-/* A rank was made of parity, or could not be: with the last one each node that has made some is asked to
- * write them. False: the answer is of something else.
+/* A rank was made of parity, or could not be: with the last one each node that has made
+ * some is asked to write them. False: the answer is of something else.
  */
 bool dlr_agent_succeed_made(struct dlr_successor *s, unsigned rank, int rc);
-/* The rank's node found that all of its are too much for one file: this one gets its own. False: it has. */
+/* The rank's node found that all of its are too much for one file: this one gets its
+ * own. False: it has.
+ */
 bool dlr_agent_succeed_write_alone(struct dlr_successor *s, unsigned rank);
 
 #endif

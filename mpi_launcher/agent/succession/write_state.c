@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is asked to write what, when the supervisor is no more: one file for each node, as before a
- * requeue that the supervisor itself prepares, and another one for what it has made of parity.
+/* Who is asked to write what, when the supervisor is no more: one file for each node,
+ * as before a requeue that the supervisor itself prepares, and another one for what it
+ * has made of parity.
  */
 #include <errno.h>
 #include <limits.h>

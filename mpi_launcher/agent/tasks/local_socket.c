@@ -59,8 +59,8 @@ static void tell_stderr(struct dlr_agent_tasks *tasks, struct dlr_local_msg *m)
                                                      "rank", m->rank, "text", m->text));
 }
 
-/* The first message says what the connection is. A step of an ended round is taken too: its
- * tasks have to be killed.
+/* The first message says what the connection is. A step of an ended round is taken too:
+ * its tasks have to be killed.
  */
 static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
 {

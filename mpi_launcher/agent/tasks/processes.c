@@ -99,8 +99,9 @@ unsigned dlr_agent_tasks_left(const struct dlr_agent_tasks *tasks)
     return n;
 }
 
-/* The tasks of a step are one process group, led by one of them (slurmstepd's doing): what they
- * forked goes with them. The group is still theirs while the pidfd is not readable.
+/* The tasks of a step are one process group, led by one of them (slurmstepd's doing):
+ * what they forked goes with them. The group is still theirs while the pidfd is not
+ * readable.
  */
 static void kill_group(const struct task *t)
 {
@@ -115,8 +116,8 @@ static void kill_group(const struct task *t)
         }
 }
 
-/* EPERM: the task is still being made and is root's; the retry gets it. ESRCH: its group's
- * signal was quicker.
+/* EPERM: the task is still being made and is root's; the retry gets it. ESRCH: its
+ * group's signal was quicker.
  */
 static void kill_task(struct task *t)
 {
@@ -228,8 +229,8 @@ static int on_end(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return 0;
 }
 
-/* The parent of pid, -1 when it is gone. Only children of the slurmstepd that names them are
- * taken: at this moment a task is still root's, so its uid would tell nothing.
+/* The parent of pid, -1 when it is gone. Only children of the slurmstepd that names
+ * them are taken: at this moment a task is still root's, so its uid would tell nothing.
  */
 static pid_t parent_of(pid_t pid)
 {
@@ -294,8 +295,8 @@ void dlr_agent_tasks_exit(struct dlr_agent_tasks *tasks, uint32_t round, int32_t
     dlr_agent_tasks_settle(tasks, round);
 }
 
-/* Its slurmstepd has left without a word of how they ended: it was killed. Said before their ends,
- * or these would look like a fault of the program.
+/* Its slurmstepd has left without a word of how they ended: it was killed. Said before
+ * their ends, or these would look like a fault of the program.
  */
 static void say_orphaned(struct dlr_agent_tasks *tasks, uint32_t round)
 {

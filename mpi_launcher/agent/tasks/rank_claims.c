@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that say hello. One that is where the round has it is welcomed at once; with any other, or a
- * second time in a turn, the supervisor is told who is here, and they wait until it knows all ranks
- * of the program (mpi_launcher/plan/rank_map.h) and the next turn begins.
+/* Ranks that say hello. One that is where the round has it is welcomed at once; with
+ * any other, or a second time in a turn, the supervisor is told who is here, and they
+ * wait until it knows all ranks of the program (mpi_launcher/plan/rank_map.h) and the
+ * next turn begins.
  */
 #include <errno.h>
 #include <signal.h>
@@ -92,8 +93,9 @@ static bool is_expected(const struct dlr_agent_tasks *tasks,
            (!tasks->round->world || tasks->round->world == c->world);
 }
 
-/* A process has looked, closed, and opens again: as if it had opened once. Of a former start of the
- * program it cannot be, and nothing is committed since, for that takes every rank.
+/* A process has looked, closed, and opens again: as if it had opened once. Of a former
+ * start of the program it cannot be, and nothing is committed since, for that takes
+ * every rank.
  */
 static bool comes_back(const struct dlr_agent_tasks *tasks,
                        const struct dlr_agent_conn *c)
@@ -168,7 +170,7 @@ void dlr_agent_claims_turn(struct dlr_agent_tasks *tasks)
     }
 }
 
-/* --- as the supervisor says --------------------------------------------------------------- */
+/* --- as the supervisor says ------------------------------------------------------- */
 
 static bool is_now(const struct dlr_agent_tasks *tasks, const json_t *msg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a round's tasks forked and left: found by the round's marks in their environment. It
- * does not wait for slurmstepd, whose own end can take a minute when a node of its step died
- * (it waits for the nodes below it in the tree).
+/* What a round's tasks forked and left: found by the round's marks in their
+ * environment. It does not wait for slurmstepd, whose own end can take a minute when a
+ * node of its step died (it waits for the nodes below it in the tree).
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -19,8 +19,8 @@
 #include "common/base/str.h"
 #include "mpi_launcher/agent/tasks/tasks_state.h"
 
-#define ENVIRON_MAX                                                                    \
-    (256u << 10) /* of a process; marks stand near the front or not at all */
+/* of a process; marks stand near the front or not at all */
+#define ENVIRON_MAX (256u << 10)
 
 /* The value of NAME in a block of "NAME=value\0" entries, NULL when it is not there. */
 static const char *value_of(const char *block, size_t size, const char *name)
@@ -34,7 +34,9 @@ static const char *value_of(const char *block, size_t size, const char *name)
     return NULL;
 }
 
-/* A run's name is not enough: two jobs of one user may run the same arguments on one node. */
+/* A run's name is not enough: two jobs of one user may run the same arguments on one
+ * node.
+ */
 static bool is_ours(int proc, const char *pid, const struct dlr_run_id *run,
                     bool spare_srun, uint32_t round, char *block)
 {

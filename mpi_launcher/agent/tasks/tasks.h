@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tasks of a node: its own socket, to which slurmstepd and workers connect, the tasks as
- * processes, and which worker has which rank. What workers say of snapshots goes to that
- * engine.
+/* The tasks of a node: its own socket, to which slurmstepd and workers connect, the
+ * tasks as processes, and which worker has which rank. What workers say of snapshots
+ * goes to that engine.
  */
 #ifndef DLR_MPI_LAUNCHER_AGENT_TASKS_TASKS_H
 #define DLR_MPI_LAUNCHER_AGENT_TASKS_TASKS_H
@@ -14,8 +14,8 @@
 #include "mpi_launcher/agent/base/round.h"
 #include "mpi_launcher/agent/base/self.h"
 
-#define DLR_AGENT_EXIT_MS                                                              \
-    1000 /* an ended task's status, told by its slurmstepd, may take */
+/* an ended task's status, told by its slurmstepd, may take */
+#define DLR_AGENT_EXIT_MS 1000
 
 struct dlr_agent_snapshots;
 struct dlr_agent_tasks; /* opaque */
@@ -25,8 +25,8 @@ struct dlr_agent_tasks *dlr_agent_tasks_new(struct dlr_agent_base *base,
                                             const struct dlr_agent_self *self,
                                             const struct dlr_agent_round *round,
                                             struct dlr_agent_snapshots *snapshots);
-/* Closes the listening socket last of all: until then another agent sees that we are not
- * gone. Accepts NULL, returns NULL.
+/* Closes the listening socket last of all: until then another agent sees that we are
+ * not gone. Accepts NULL, returns NULL.
  */
 struct dlr_agent_tasks *dlr_agent_tasks_free(struct dlr_agent_tasks *tasks);
 
@@ -35,7 +35,9 @@ int dlr_agent_tasks_start(struct dlr_agent_tasks *tasks, struct dlr_err *err);
 /* Closes all connections, and watches no task any more. */
 void dlr_agent_tasks_stop(struct dlr_agent_tasks *tasks);
 
-/* Another round than the one so far: its workers are closed, and ended tasks of it forgotten. */
+/* Another round than the one so far: its workers are closed, and ended tasks of it
+ * forgotten.
+ */
 void dlr_agent_tasks_round(struct dlr_agent_tasks *tasks);
 /* To a supervisor that knows nothing yet: tasks, then ranks that wait. */
 void dlr_agent_tasks_resend(struct dlr_agent_tasks *tasks);
@@ -43,8 +45,8 @@ void dlr_agent_claims_resend(struct dlr_agent_tasks *tasks);
 
 /* --- killing --- */
 
-/* Kills all tasks of rounds up to this one, now and when they appear late, until none is
- * left. spare_srun: its srun has their last output to write yet.
+/* Kills all tasks of rounds up to this one, now and when they appear late, until none
+ * is left. spare_srun: its srun has their last output to write yet.
  */
 void dlr_agent_tasks_kill(struct dlr_agent_tasks *tasks, uint32_t round,
                           bool spare_srun);

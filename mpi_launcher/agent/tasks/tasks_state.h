@@ -46,8 +46,8 @@ void dlr_agent_claims_gone(struct dlr_agent_tasks *tasks,
 
 /* --- sweep.c */
 /* Kills every process of the run and of rounds up to this one, by the marks in its
- * environment; the srun that the supervisor started unless it is to be left alone. How many there
- * were: 0, nothing of them is left on this node. Reads /proc.
+ * environment; the srun that the supervisor started unless it is to be left alone. How
+ * many there were: 0, nothing of them is left on this node. Reads /proc.
  */
 unsigned dlr_agent_sweep(const struct dlr_run_id *run, uint32_t round, bool spare_srun);
 

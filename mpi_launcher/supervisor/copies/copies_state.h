@@ -53,13 +53,13 @@ struct dlr_sup_copies {
 
     /* redundancy.c */
     unsigned *holders; /* [places][copies] of the plan in force */
-    struct dlr_parity_sets
-        sets;             /* of ranks that share parity; rows 0: there are none */
+    /* of ranks that share parity; rows 0: there are none */
+    struct dlr_parity_sets sets;
     uint64_t *slot_bytes; /* [world] what each rank has reserved in this round */
-    int64_t
-        degraded_since_ms; /* since then a part of a version is not where it should be, or 0 */
-    int *
-        holders_of_last_round; /* nodes of the last round that was prepared; NULL: none */
+    /* since then a part of a version is not where it should be, or 0 */
+    int64_t degraded_since_ms;
+    /* nodes of the last round that was prepared; NULL: none */
+    int *holders_of_last_round;
     unsigned nkept;
     bool last_round_whole; /* and they have all of the newest version */
 

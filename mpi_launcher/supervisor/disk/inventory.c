@@ -21,8 +21,8 @@
 #include "mpi_launcher/supervisor/io/state_files.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
 
-#define HOLD_MS                                                                        \
-    60000 /* a plan that begins anew waits for the disk; twice, then the run ends */
+/* a plan that begins anew waits for the disk; twice, then the run ends */
+#define HOLD_MS 60000
 
 struct dlr_sup_look {
     struct dlr_offload *offload; /* what reads; this is in its memory */

@@ -15,9 +15,9 @@ struct dlr_persist_schedule {
     struct dlr_version last; /* that was due */
     int64_t last_ms;         /* when */
     double write_s;          /* of the last one that was written; 0: none was */
-    int64_t
-        again_ms; /* when what was not written is due again, 0: not before its time */
-    bool second;  /* the write under way is such a one */
+    /* when what was not written is due again, 0: not before its time */
+    int64_t again_ms;
+    bool second; /* the write under way is such a one */
     /* of auto: */
     bool is_place;   /* the directory will do */
     bool off;        /* it will not: nothing is due any more */

@@ -82,7 +82,9 @@ void dlr_sup_requeue(struct dlr_sup_ending *ending, const char *why);
 /* Or the run over. why: NULL when there is nothing to say. */
 void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why);
 
-/* joint_requeue.c: another run of the job may want a requeue: from now on it is noticed. */
+/* joint_requeue.c: another run of the job may want a requeue: from now on it is
+ * noticed.
+ */
 void dlr_joint_requeue_start(struct dlr_sup_ending *ending);
 void dlr_joint_requeue_tick(struct dlr_sup_ending *ending, int64_t now_ms);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A requeue takes every run of the job with it, also those that are well: what they hold in
- * memory would be lost. The run that wants it first leaves a file in the job's directory; the
- * others see it, end their rounds, write their state and leave a file each. When all have, or
- * are over, or a limit has run out, the first asks slurmctld.
+/* A requeue takes every run of the job with it, also those that are well: what they
+ * hold in memory would be lost. The run that wants it first leaves a file in the job's
+ * directory; the others see it, end their rounds, write their state and leave a file
+ * each. When all have, or are over, or a limit has run out, the first asks slurmctld.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,9 @@ static bool read_first(struct dlr_sup_ending *ending, struct dlr_procid *ret)
     return text && dlr_procid_parse(text, ret) == 0 && dlr_procid_alive(ret);
 }
 
-/* Of several that want it at once one gets the name. A broken directory is no reason not to. */
+/* Of several that want it at once one gets the name. A broken directory is no reason
+ * not to.
+ */
 static bool become_first(struct dlr_sup_ending *ending)
 {
     DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
@@ -101,8 +103,8 @@ static bool all_are_ready(struct dlr_sup_ending *ending)
     return true;
 }
 
-/* This run may be requeued. True when the others may, too; false: dlr_sup_requeue_now() is
- * called when they are, or by the run that wanted it first.
+/* This run may be requeued. True when the others may, too; false: dlr_sup_requeue_now()
+ * is called when they are, or by the run that wanted it first.
  */
 static bool leave_ready(struct dlr_sup_ending *ending, const char *why)
 {
@@ -183,7 +185,7 @@ void dlr_joint_requeue_cancel(struct dlr_sup_ending *ending)
     ending->leave.leads = ending->leave.waits = false;
 }
 
-/* --- the others ------------------------------------------------------------------------------ */
+/* --- the others ------------------------------------------------------------------- */
 
 static void look(struct dlr_sup_ending *ending)
 {

@@ -34,8 +34,8 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return 0; /* Slurm ends us from here on */
 }
 
-/* Late is not dead: a node that has not been seen in the first allocation may be as good as any.
- * One that is late again after a requeue is left out of the next.
+/* Late is not dead: a node that has not been seen in the first allocation may be as
+ * good as any. One that is late again after a requeue is left out of the next.
  */
 static bool is_late(const struct dlr_sup_ending *ending, unsigned node)
 {
@@ -44,7 +44,8 @@ static bool is_late(const struct dlr_sup_ending *ending, unsigned node)
            !dlr_policy_is_lost(ending->policy, node);
 }
 
-/* The new allocation must do without the dead, and without those that a check left out. */
+/* The new allocation must do without the dead, and without those that a check left out.
+ */
 static char *useless_nodes(struct dlr_sup_ending *ending, json_t *names)
 {
     char *list = strdup("");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGTERM to the steps or to us: the tasks get it and go on until they, or Slurm, end them. What it
- * was sent for slurmctld is asked, in a child.
+/* SIGTERM to the steps or to us: the tasks get it and go on until they, or Slurm, end
+ * them. What it was sent for slurmctld is asked, in a child.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -27,7 +27,8 @@ struct dlr_sup_io_ops {
     bool (*tick)(void *arg);
     /* A file of the state directory takes too long, for the first time. */
     void (*late)(void *arg);
-    /* Asked: would others have to wait when a reader of the user's lines is waited for? */
+    /* Asked: would others have to wait when a reader of the user's lines is waited for?
+     */
     bool (*busy)(void *arg);
 };
 

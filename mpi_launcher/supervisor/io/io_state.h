@@ -14,8 +14,8 @@ struct dlr_sup_io {
     zloop_t *loop;
     struct dlr_server *server; /* NULL: nobody can connect */
     struct dlr_journal *journal;
-    struct dlr_fork_server
-        *fork_server; /* has done what the state directory may hold up */
+    /* has done what the state directory may hold up */
+    struct dlr_fork_server *fork_server;
     struct dlr_work_queue files;
     bool files_late_reported;
     struct dlr_work_queue say; /* to the writer of our stderr, or we write it */

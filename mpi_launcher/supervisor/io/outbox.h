@@ -23,7 +23,8 @@ int dlr_sup_outbox_send_json(struct dlr_sup_io *io, const struct dlr_route *to,
 int dlr_sup_outbox_send_shared(struct dlr_sup_io *io, const struct dlr_route *to,
                                struct dlr_shared *shared);
 
-/* dlr_server_tend(): true when this call has closed the port for want of descriptors. */
+/* dlr_server_tend(): true when this call has closed the port for want of descriptors.
+ */
 bool dlr_sup_outbox_tend(struct dlr_sup_io *io, int64_t now_ms);
 /* Connections so far that could not prove a key. */
 uint64_t dlr_sup_outbox_auth_failures(const struct dlr_sup_io *io);

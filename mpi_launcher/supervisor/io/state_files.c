@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state directory from inside the loop: its file server may be gone, and leases must go on.
- * Each of these waits a moment at most; while one hangs, the others fail at once.
+/* The state directory from inside the loop: its file server may be gone, and leases
+ * must go on. Each of these waits a moment at most; while one hangs, the others fail at
+ * once.
  */
 #include "mpi_launcher/supervisor/io/state_files.h"
 
@@ -22,7 +23,7 @@
 
 #define FILE_MS 250 /* less than any node may be without a lease */
 
-/* --- operations, in a process apart: they use nothing but their job ------------------------------- */
+/* --- operations, in a process apart: they use nothing but their job --------------- */
 
 int dlr_sup_file_open(void *arg, int *fd)
 {
@@ -136,7 +137,7 @@ int dlr_sup_file_watch(void *arg, int *fd)
     return inotify_add_watch(*fd, f->path, IN_CREATE) < 0 ? -errno : 0;
 }
 
-/* --- waiting for them ----------------------------------------------------------------------- */
+/* --- waiting for them ------------------------------------------------------------- */
 
 void dlr_sup_file_done(struct dlr_sup_file **f)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state directory from inside the loop: its file server may be gone, and leases must go on. */
+/* The state directory from inside the loop: its file server may be gone, and leases
+ * must go on.
+ */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_IO_STATE_FILES_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_IO_STATE_FILES_H
 
@@ -23,8 +25,9 @@ struct dlr_sup_file {
 /* text: to be written, copied, or NULL. NULL when out of memory. */
 struct dlr_sup_file *dlr_sup_file_new(const char *path, const char *text);
 void dlr_sup_file_done(struct dlr_sup_file **f);
-/* Has a work done by a process apart and waits a moment for it: what it returns, or -ETIMEDOUT or
- * -EBUSY when the file system hangs; *f may be NULL then, or before: -ENOMEM.
+/* Has a work done by a process apart and waits a moment for it: what it returns, or
+ * -ETIMEDOUT or -EBUSY when the file system hangs; *f may be NULL then, or before:
+ * -ENOMEM.
  */
 int dlr_sup_file_call(struct dlr_sup_io *io, dlr_offload_fn fn,
                       struct dlr_sup_file **f);

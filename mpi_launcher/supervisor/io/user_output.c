@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines for the user, on the stderr of the script's srun. Nobody who stands still there may stop the
- * leases: a reader of a pipe or a terminal (a pager, Ctrl-S) costs the line, which the journal has; a
- * file, whose server may hang as the state directory's, is written by a process apart.
+/* Lines for the user, on the stderr of the script's srun. Nobody who stands still there
+ * may stop the leases: a reader of a pipe or a terminal (a pager, Ctrl-S) costs the
+ * line, which the journal has; a file, whose server may hang as the state directory's,
+ * is written by a process apart.
  */
 #include "mpi_launcher/supervisor/io/user_output.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Those who tried what they must not, here or on a node: counted, told in the journal, and told
- * seldom, or they could fill it.
+/* Those who tried what they must not, here or on a node: counted, told in the journal,
+ * and told seldom, or they could fill it.
  */
 #include "mpi_launcher/supervisor/nodes/auth_failures.h"
 

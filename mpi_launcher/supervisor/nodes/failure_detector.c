@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is silent for too long. Nobody is judged for what the supervisor did not look at itself. */
+/* Who is silent for too long. Nobody is judged for what the supervisor did not look at
+ * itself.
+ */
 #include "mpi_launcher/supervisor/nodes/failure_detector.h"
 
 #include <stdio.h>
@@ -11,8 +13,8 @@
 
 #define LATE_MS 10 /* our own loop was late by more: that time counts for nobody */
 #define WAITING_MAX 10000 /* messages that are read before anybody is judged */
-#define JUDGE_EXTRA_MS                                                                 \
-    50 /* on top of dead time: the lease has run out before the verdict */
+/* on top of dead time: the lease has run out before the verdict */
+#define JUDGE_EXTRA_MS 50
 
 void dlr_failure_detector_start(struct dlr_sup_nodes *nodes, int64_t now_ms)
 {
@@ -67,10 +69,11 @@ static void give_up_unclean(struct dlr_sup_nodes *nodes)
     }
 }
 
-/* Half of the nodes or more silent at once is more likely our own link: acting on it could
- * only take the job from the majority, which elects a successor meanwhile. And of more than the
- * spares can replace, to act sooner is no help: they may come back, a requeue takes minutes. Who
- * has been silent for half of the limit counts here: no two fall silent at the same moment.
+/* Half of the nodes or more silent at once is more likely our own link: acting on it
+ * could only take the job from the majority, which elects a successor meanwhile. And of
+ * more than the spares can replace, to act sooner is no help: they may come back, a
+ * requeue takes minutes. Who has been silent for half of the limit counts here: no two
+ * fall silent at the same moment.
  */
 static bool is_partition(const struct dlr_sup_nodes *nodes, int64_t now_ms,
                          int64_t limit)
@@ -88,8 +91,8 @@ static bool is_partition(const struct dlr_sup_nodes *nodes, int64_t now_ms,
     return silent && (2 * silent >= here || here - silent < least);
 }
 
-/* Time in which we did not look is nobody's silence: the sum of many small delays, on a busy
- * machine, as well as one long one.
+/* Time in which we did not look is nobody's silence: the sum of many small delays, on a
+ * busy machine, as well as one long one.
  */
 static void compensate_loop_delay(struct dlr_sup_nodes *nodes, int64_t now_ms)
 {

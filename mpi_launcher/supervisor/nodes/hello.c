@@ -18,10 +18,10 @@
 #define WHO_EVERY_MS 1000
 #define HELLO_MAX (64u << 10) /* bytes of a message of somebody we do not know */
 
-/* --- who may speak ------------------------------------------------------------------------- */
+/* --- who may speak ---------------------------------------------------------------- */
 
-/* One limit for all: unauthenticated peers get no more of our time. It lets each node be asked at once:
- * after a supervisor's death they all come back within their leases.
+/* One limit for all: unauthenticated peers get no more of our time. It lets each node
+ * be asked at once: after a supervisor's death they all come back within their leases.
  */
 static void ask_who(struct dlr_sup_nodes *nodes, const struct dlr_route *to)
 {
@@ -78,8 +78,8 @@ static void say_bye(struct dlr_sup_nodes *nodes, const struct dlr_route *to)
     dlr_sup_outbox_send_json(nodes->env.io, to, msg);
 }
 
-/* Its connection has proven the key; that the key is of our user's a credential says, once: munged
- * may be slow or away when the node comes back.
+/* Its connection has proven the key; that the key is of our user's a credential says,
+ * once: munged may be slow or away when the node comes back.
  */
 static bool is_proven(struct dlr_sup_nodes *nodes, int node,
                       const struct dlr_packet *packet, const json_t *msg)
@@ -104,7 +104,9 @@ static bool has_moved(const struct dlr_sup_nodes *nodes, int node, const json_t 
     return !dlr_streq(now, before ? before : "");
 }
 
-/* Another process, or another connection: what was sent over the one before may be lost. */
+/* Another process, or another connection: what was sent over the one before may be
+ * lost.
+ */
 static bool is_same(const struct dlr_member *a, const struct dlr_member *b)
 {
     return dlr_route_eq(&a->route, &b->route) && dlr_streq(a->addr, b->addr) &&
@@ -146,7 +148,7 @@ static void take_hello(struct dlr_sup_nodes *nodes, const struct dlr_packet *pac
         nodes->ops->moved(nodes->arg, before.here);
 }
 
-/* --- beats ----------------------------------------------------------------------------------- */
+/* --- beats ------------------------------------------------------------------------ */
 
 /* A node that was given up speaks again: it comes back as a spare once it is clean. */
 static void come_back(struct dlr_sup_nodes *nodes, unsigned node,
@@ -196,7 +198,7 @@ static void take_beat(struct dlr_sup_nodes *nodes, unsigned node,
     dlr_sup_outbox_send(nodes->env.io, &packet->from, buf, sizeof(buf));
 }
 
-/* --- messages --------------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------- */
 
 static void take_json(struct dlr_sup_nodes *nodes, const struct dlr_packet *packet)
 {

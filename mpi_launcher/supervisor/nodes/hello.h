@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Agents speak: who they are and that they live is taken here, the rest is handed on. */
+/* Agents speak: who they are and that they live is taken here, the rest is handed on.
+ */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_NODES_HELLO_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_NODES_HELLO_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many nodes the run has lost, and in how many hours of nodes: over all its supervisors and
- * requeues, as what is worth writing to the disk depends on it.
+/* How many nodes the run has lost, and in how many hours of nodes: over all its
+ * supervisors and requeues, as what is worth writing to the disk depends on it.
  */
 #include "mpi_launcher/supervisor/nodes/loss_rate.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes that are lost, for later sruns of the same script: Slurm notices much later. They
- * stand in a file of the job's directory, .lost-INCARNATION.
+/* Nodes that are lost, for later sruns of the same script: Slurm notices much later.
+ * They stand in a file of the job's directory, .lost-INCARNATION.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_NODES_LOST_NODES_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_NODES_LOST_NODES_H

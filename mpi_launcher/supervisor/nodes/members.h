@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The supervisor's table of nodes: who they are, how to reach their agents, when they were
- * heard last. Nodes are numbered as in the allocation's list.
+/* The supervisor's table of nodes: who they are, how to reach their agents, when they
+ * were heard last. Nodes are numbered as in the allocation's list.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_NODES_MEMBERS_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_NODES_MEMBERS_H
@@ -31,8 +31,8 @@ struct dlr_member {
     int64_t heard_ms;    /* CLOCK_BOOTTIME of its last beat or hello */
     uint32_t round;      /* it is in, by its beats */
     uint64_t step_max;   /* DLR_HEARTBEAT_NO_STEP: none */
-    uint64_t
-        no_memory; /* it had no room for snapshots in the round before this number */
+    /* it had no room for snapshots in the round before this number */
+    uint64_t no_memory;
 };
 
 struct dlr_members {

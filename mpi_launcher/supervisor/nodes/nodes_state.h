@@ -17,8 +17,8 @@ struct dlr_sup_nodes {
     char batch[DLR_TOPO_NAME];
     struct dlr_sup_peers *peers; /* peers.c; NULL before the first hello */
     bool lost_saved;             /* there is a file that names lost nodes */
-    int64_t
-        asked_ms; /* since then so many unauthenticated peers were asked who they are */
+    /* since then so many unauthenticated peers were asked who they are */
+    int64_t asked_ms;
     unsigned asked;
     int64_t tick_ms;  /* the last look at who is silent */
     int64_t awake_ms; /* since then a node of a suspended job is awake; 0: none is */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What agents are told of each other, for the day the supervisor is gone: one text for all of them, see roster.h. */
+/* What agents are told of each other, for the day the supervisor is gone: one text for
+ * all of them, see roster.h.
+ */
 #include "mpi_launcher/supervisor/nodes/peers.h"
 
 #include <stdlib.h>
@@ -12,8 +14,8 @@
 #include "mpi_launcher/supervisor/nodes/roster.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 
-#define PART                                                                           \
-    8192u /* members in a message: far below DLR_MSG_MAX with the longest names and addresses */
+/* members in a message: far below DLR_MSG_MAX with the longest names and addresses */
+#define PART 8192u
 
 /* Messages that are sent to many. */
 struct texts {

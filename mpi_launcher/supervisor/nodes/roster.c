@@ -132,7 +132,9 @@ static void pump(struct dlr_roster *r, int64_t now_ms)
     }
 }
 
-/* A list that was never confirmed was sent all the same: its connection delivers it or ends. */
+/* A list that was never confirmed was sent all the same: its connection delivers it or
+ * ends.
+ */
 static void expire(struct dlr_roster *r, int64_t now_ms)
 {
     for (unsigned i = 0; r->on_way && i < r->n; i++)

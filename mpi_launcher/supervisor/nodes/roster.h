@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which agent knows which other members: decides when the list of all is made and to whom it goes, and who is told
- * of changes alone. Pure: events and time in, sends out through ops. Nodes are numbers below n.
+/* Which agent knows which other members: decides when the list of all is made and to
+ * whom it goes, and who is told of changes alone. Pure: events and time in, sends out
+ * through ops. Nodes are numbers below n.
  *
- * The list is due when everybody is there, when nothing has changed for DLR_ROSTER_QUIET_MS, or when a change is
- * DLR_ROSTER_LATE_MS old. An agent that has said hello gets the whole list; one that has it gets what has changed
- * since. Whole lists are sent as long as less than DLR_ROSTER_WINDOW bytes of them are unconfirmed: of many nodes
- * they would fill the link and the memory before the leases.
+ * The list is due when everybody is there, when nothing has changed for
+ * DLR_ROSTER_QUIET_MS, or when a change is DLR_ROSTER_LATE_MS old. An agent that has
+ * said hello gets the whole list; one that has it gets what has changed since. Whole
+ * lists are sent as long as less than DLR_ROSTER_WINDOW bytes of them are unconfirmed:
+ * of many nodes they would fill the link and the memory before the leases.
  */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_NODES_ROSTER_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_NODES_ROSTER_H
@@ -16,16 +18,20 @@
 
 #define DLR_ROSTER_QUIET_MS 200
 #define DLR_ROSTER_LATE_MS 2000
-#define DLR_ROSTER_CONFIRM_MS                                                          \
-    10000 /* an agent that has not answered holds up no others after that */
+/* an agent that has not answered holds up no others after that */
+#define DLR_ROSTER_CONFIRM_MS 10000
 #define DLR_ROSTER_WINDOW (64u << 20)
 
 struct dlr_roster; /* opaque */
 
 struct dlr_roster_ops {
-    /* Makes the list of all that are here, for send_whole(). Its bytes; 0: it cannot be made now. */
+    /* Makes the list of all that are here, for send_whole(). Its bytes; 0: it cannot be
+     * made now.
+     */
     size_t (*make_whole)(void *arg);
-    /* Makes what has changed: these nodes are here with other fields, or have gone; n may be 0. */
+    /* Makes what has changed: these nodes are here with other fields, or have gone; n
+     * may be 0.
+     */
     bool (*make_changes)(void *arg, const unsigned *nodes, unsigned n);
     /* Sends what was made last. False: it did not go, and is tried again (whole). */
     bool (*send_whole)(void *arg, unsigned node);

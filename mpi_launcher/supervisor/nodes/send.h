@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages to agents. Each function takes msg over, which may be NULL: out of memory. */
+/* Messages to agents. Each function takes msg over, which may be NULL: out of memory.
+ */
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_NODES_SEND_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_NODES_SEND_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job that Slurm suspends: agents tell it before they are stopped. Until they are awake again
- * the supervisor's clock stands still, so nobody is judged and no limit runs out, and every
- * lease is held: nothing is restarted, and nobody is killed for having been stopped.
+/* A job that Slurm suspends: agents tell it before they are stopped. Until they are
+ * awake again the supervisor's clock stands still, so nobody is judged and no limit
+ * runs out, and every lease is held: nothing is restarted, and nobody is killed for
+ * having been stopped.
  */
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 

@@ -21,7 +21,8 @@ unsigned dlr_sup_slots_max(const struct dlr_sup_planning *planning);
 
 /* Shards that each set of ranks has beside its copies; 0: there is no parity. */
 unsigned dlr_sup_parity_rows(const struct dlr_sup_planning *planning);
-/* Who shared parity when there were so many ranks: dlr_parity_sets_done(). -ENOENT: not known.
+/* Who shared parity when there were so many ranks: dlr_parity_sets_done(). -ENOENT: not
+ * known.
  */
 int dlr_sup_world_sets(const struct dlr_sup_planning *planning, unsigned world,
                        struct dlr_parity_sets *ret);

@@ -53,11 +53,11 @@ struct dlr_sup_planning {
     unsigned nformer;
     struct dlr_plan_out *full; /* they had no room for what they were to restore */
     unsigned nfull;
-    unsigned char
-        *failed_checks; /* [nnodes] 1: health checks left it out; NULL: none */
+    /* [nnodes] 1: health checks left it out; NULL: none */
+    unsigned char *failed_checks;
     /* places.c */
-    struct dlr_plan_world
-        placement; /* as the program told them; nplaces 0: it did not */
+    /* as the program told them; nplaces 0: it did not */
+    struct dlr_plan_world placement;
     struct dlr_plan_world worlds[DLR_PLAN_WORLDS_MAX]; /* former rounds' */
     unsigned nworlds;
 };

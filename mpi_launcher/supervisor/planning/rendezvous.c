@@ -24,8 +24,8 @@
 
 #define PLAN_MARK "DLROVER-PLAN "
 #define PLAN_TEXT_MAX (16u << 20)
-#define PEER_TIMEOUT_MS                                                                \
-    300 /* of the reachability check: a silent peer costs this once */
+/* of the reachability check: a silent peer costs this once */
+#define PEER_TIMEOUT_MS 300
 
 /* As a descriptor, which the first rank's standard input comes from. */
 static int make_input(struct dlr_sup_planning *planning, int *ret_fd,

@@ -135,13 +135,13 @@ void dlr_sup_ranks_welcome(struct dlr_sup_rounds *rounds,
 bool dlr_sup_ranks_behind(const struct dlr_sup_rounds *rounds, unsigned node);
 void dlr_sup_ranks_tick(struct dlr_sup_rounds *rounds, int64_t now_ms);
 
-/* node_names.c: nodes in the program's arguments. Whether it can run where the plan says;
- * if not, why: a word is a node that is lost.
+/* node_names.c: nodes in the program's arguments. Whether it can run where the plan
+ * says; if not, why: a word is a node that is lost.
  */
 bool dlr_sup_names_fit(struct dlr_sup_rounds *rounds, const struct dlr_plan *plan,
                        char *why, size_t size);
-/* srun's arguments with numbers for the job's nodes, the same after a requeue: free(). NULL
- * when out of memory.
+/* srun's arguments with numbers for the job's nodes, the same after a requeue: free().
+ * NULL when out of memory.
  */
 char **dlr_sup_names_numbered(struct dlr_sup_rounds *rounds);
 

@@ -59,8 +59,8 @@ struct dlr_sup_rounds {
     bool launched;    /* a round of this incarnation has had stdin and output */
     int64_t launch_ms, launch_deadline_ms;
     struct { /* launch_limit.c: for what other steps of the job have */
-        bool
-            may; /* the round does not overlap with them: slurmctld may have it wait, */
+        /* the round does not overlap with them: slurmctld may have it wait, */
+        bool may;
         bool does; /* and does, as it has said */
         bool held; /* a round had them, and slurmctld may count them as taken yet */
     } queue;
@@ -74,8 +74,8 @@ struct dlr_sup_rounds {
     unsigned nrestored;
     int64_t restore_deadline_ms; /* INT64_MAX: none runs */
     struct dlr_failure failure;
-    char **
-        last_stderr; /* [ntails], the round's world: last lines of stderr, NULL none yet */
+    /* [ntails], the round's world: last lines of stderr, NULL none yet */
+    char **last_stderr;
     unsigned nlast_stderr;
     bool first_step_seen, first_step_reported;
     int64_t progress_ms; /* last line */

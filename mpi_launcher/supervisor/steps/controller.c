@@ -20,8 +20,8 @@
 #define ASK_MS 30000      /* for slurmctld to answer one question */
 #define ASK_EVERY_MS 1000 /* from an answer that did not come to the next question */
 #define PAUSE_DOUBLED 4   /* times, from one wait to the next without a task between */
-#define SETTLE_MS                                                                      \
-    30000 /* from its return: it still counts steps whose end it has not heard of */
+/* from its return: it still counts steps whose end it has not heard of */
+#define SETTLE_MS 30000
 #define SLOW_MS 5000 /* of an srun that starts nothing: sooner, it was told no */
 #define AWAY "slurmctld cannot be reached"
 

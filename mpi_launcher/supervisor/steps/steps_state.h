@@ -37,8 +37,8 @@ struct dlr_sup_steps {
     bool agents_shared;     /* their step is the job's: it goes on after this run */
     struct dlr_procid agents_id; /* of its srun, then */
     int hosts_fd; /* the write end of the input of a step of our own, -1 */
-    int64_t
-        shutdown_deadline_ms; /* the run has ended: agents are waited for until then */
+    /* the run has ended: agents are waited for until then */
+    int64_t shutdown_deadline_ms;
     struct dlr_proc flushing_srun; /* the srun of a round that has failed */
     int64_t flush_deadline_ms;
     struct dlr_sup_controller controller;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* To be preloaded: the time of day jumps, every second, an hour ahead, back, and an hour behind.
- * No namespace has a CLOCK_REALTIME of its own, and to set the machine's is not for a test. Not for srun
- * itself: Slurm measures the launch of its tasks by it ("timeout waiting for task launch").
+/* To be preloaded: the time of day jumps, every second, an hour ahead, back, and an
+ * hour behind. No namespace has a CLOCK_REALTIME of its own, and to set the machine's
+ * is not for a test. Not for srun itself: Slurm measures the launch of its tasks by it
+ * ("timeout waiting for task launch").
  */
 #define _GNU_SOURCE
 #include <errno.h>

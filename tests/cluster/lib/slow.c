@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A SPANK plugin that brings an image, as pyxis does: a step of the name "slowN" takes N seconds in
- * slurmstepd, as the user, before its tasks start.
+/* A SPANK plugin that brings an image, as pyxis does: a step of the name "slowN" takes
+ * N seconds in slurmstepd, as the user, before its tasks start.
  */
 #include <slurm/spank.h>
 #include <stdlib.h>

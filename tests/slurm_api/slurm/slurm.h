@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What mpi_launcher/slurm/compat.h and mpi_launcher/slurm/api.c use of <slurm/slurm.h>, declared as release
- * DLR_SLURM declares it (0x1605 is 22.05), so that `make check-slurm-api` can compile for releases whose
- * headers are not on this machine. Written from what was read in slurm/slurm.h of tag
- * slurm-22-05-8-1 and of branches slurm-23.02 to slurm-25.11 (github.com/SchedMD/slurm), and in Debian's
- * libslurm-dev 24.11.5 and 26.05.5; names and
- * types only, members that are not used left out: compiles, never runs.
+/* What mpi_launcher/slurm/compat.h and mpi_launcher/slurm/api.c use of <slurm/slurm.h>,
+ * declared as release DLR_SLURM declares it (0x1605 is 22.05), so that `make
+ * check-slurm-api` can compile for releases whose headers are not on this machine.
+ * Written from what was read in slurm/slurm.h of tag slurm-22-05-8-1 and of branches
+ * slurm-23.02 to slurm-25.11 (github.com/SchedMD/slurm), and in Debian's libslurm-dev
+ * 24.11.5 and 26.05.5; names and types only, members that are not used left out:
+ * compiles, never runs.
  */
 #ifndef DLR_TESTS_SLURM_API_H
 #define DLR_TESTS_SLURM_API_H

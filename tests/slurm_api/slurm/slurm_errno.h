@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The codes that mpi_launcher/slurm/api.c tells apart; see slurm.h beside. Their numbers are not Slurm's. */
+/* The codes that mpi_launcher/slurm/api.c tells apart; see slurm.h beside. Their
+ * numbers are not Slurm's.
+ */
 #ifndef DLR_TESTS_SLURM_API_ERRNO_H
 #define DLR_TESTS_SLURM_API_ERRNO_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=gpu needs-cuda=tests/fake/libcuda.so.1 */
-/* What `make check-gpu` runs on a GPU, on a stand-in for the driver (tests/support/fake_cuda.c): the program
- * itself is tried so, and two nodes of a job with their state in device memory. What a GPU does is
- * not tested here.
+/* What `make check-gpu` runs on a GPU, on a stand-in for the driver
+ * (tests/support/fake_cuda.c): the program itself is tried so, and two nodes of a job
+ * with their state in device memory. What a GPU does is not tested here.
  */
 #include <limits.h>
 #include <setjmp.h>
@@ -16,8 +16,8 @@
 #include "common/base/install_path.h"
 #include "common/base/str.h"
 
-/* Its lines; *ret_status is that of the command. libs: where a driver is looked for first; a real one
- * has no GPU to show.
+/* Its lines; *ret_status is that of the command. libs: where a driver is looked for
+ * first; a real one has no GPU to show.
  */
 static void run(const char *libs, char *out, size_t size, int *ret_status)
 {

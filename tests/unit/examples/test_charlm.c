@@ -82,8 +82,9 @@ static void products_are_right_at_every_edge_of_the_blocks(void **state)
             check_product(sizes[i][0], sizes[i][1], sizes[i][2], turned);
 }
 
-/* Where relu has its corner between the two losses the difference quotient is neither slope:
- * such a parameter differs at the larger distances only, a wrong gradient at all of them.
+/* Where relu has its corner between the two losses the difference quotient is neither
+ * slope: such a parameter differs at the larger distances only, a wrong gradient at all
+ * of them.
  */
 static int differs(struct charlm *lm, const uint8_t *samples, size_t i, float distance)
 {

@@ -24,7 +24,7 @@
 
 #define GIB (1ull << 30)
 
-/* --- file systems: statvfs of the C library is replaced by this table --------------------- */
+/* --- file systems: statvfs of the C library is replaced by this table ------------- */
 
 struct fs {
     const char *path;
@@ -85,7 +85,7 @@ int statvfs(const char *path, struct statvfs *ret)
     return -1;
 }
 
-/* --- tables -------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------- */
 
 static void run_one(const struct dlr_health_env *env, const char *check,
                     struct dlr_health_result *ret)
@@ -227,10 +227,10 @@ static void clocks_get_their_verdict(void **state)
     }
 }
 
-/* --- reachability --------------------------------------------------------------------- */
+/* --- reachability ----------------------------------------------------------------- */
 
-/* A listening socket whose port is written to addr; its backlog takes one connection and
- * nobody accepts, so that connections after the first ones stay silent.
+/* A listening socket whose port is written to addr; its backlog takes one connection
+ * and nobody accepts, so that connections after the first ones stay silent.
  */
 static int listen_here(int backlog, char *addr, size_t size)
 {
@@ -319,7 +319,7 @@ static void nodes_that_answer_or_refuse_are_reached(void **state)
     close(closed_fd);
 }
 
-/* --- running ------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------- */
 
 static void lists_select_checks_in_table_order(void **state)
 {

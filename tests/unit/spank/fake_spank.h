@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slurm as the plugin sees it: the functions of <slurm/spank.h> over a struct that a test fills
- * in and reads.
+/* Slurm as the plugin sees it: the functions of <slurm/spank.h> over a struct that a
+ * test fills in and reads.
  */
 #ifndef DLR_TESTS_SPANK_FAKE_SPANK_H
 #define DLR_TESTS_SPANK_FAKE_SPANK_H

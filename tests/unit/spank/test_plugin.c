@@ -305,7 +305,8 @@ static void expect(struct agent *a, enum dlr_local_type type, int rank, uint64_t
     assert_int_equal(msg.arg[0], arg);
 }
 
-/* Slurm copies and frees a job's environment between hooks: nothing may point into it. */
+/* Slurm copies and frees a job's environment between hooks: nothing may point into it.
+ */
 static void scrub(struct agent *a)
 {
     memset(a->var, 'x', sizeof(a->var) - 1);
@@ -349,7 +350,9 @@ static void a_step_of_a_round_is_told_to_the_agent(void **state)
     agent_stop(&a);
 }
 
-/* Whatever is written behind an option: one line says what is wrong, and steers no terminal. */
+/* Whatever is written behind an option: one line says what is wrong, and steers no
+ * terminal.
+ */
 static void hostile_option_text_becomes_one_plain_line(void **state)
 {
     static char endless[1 << 20];
@@ -378,7 +381,9 @@ static void hostile_option_text_becomes_one_plain_line(void **state)
     }
 }
 
-/* What the user writes into the step's environment opens nothing but his own job's socket. */
+/* What the user writes into the step's environment opens nothing but his own job's
+ * socket.
+ */
 static void only_the_jobs_own_socket_is_connected_to(void **state)
 {
     static const char *const forms[][2] = {
@@ -402,7 +407,8 @@ static void only_the_jobs_own_socket_is_connected_to(void **state)
     agent_stop(&a);
 }
 
-/* What a user can put in place of the socket: nothing of it is followed or waited for. */
+/* What a user can put in place of the socket: nothing of it is followed or waited for.
+ */
 static void links_fifos_and_files_in_place_of_the_socket_are_refused(void **state)
 {
     static const mode_t types[] = {0 /* a link */, S_IFIFO | 0600, S_IFREG | 0600};
@@ -437,7 +443,8 @@ static void connect_to_nothing(void)
     agent_start(&a);
     init(S_CTX_REMOTE, 0, NULL);
     enter(&a);
-    fake.uid++; /* root becomes the job's user for this, and finds the memory of another */
+    /* root becomes the job's user for this, and finds the memory of another */
+    fake.uid++;
     assert_int_equal(slurm_spank_user_init(NULL, 0, NULL), 0);
     pfd.fd = a.fd;
     assert_int_equal(poll(&pfd, 1, 0), 0);

@@ -64,7 +64,9 @@ static void lengths_beyond_four_gigabytes_are_right(void **state)
     }
 }
 
-/* Blocks of a list of pieces: each thread finds its own, what is moved lands where it should. */
+/* Blocks of a list of pieces: each thread finds its own, what is moved lands where it
+ * should.
+ */
 static void blocks_find_their_piece_and_move_it_whole(void **state)
 {
     static unsigned char big[3 * DLR_KERNEL_BLOCK + 11], out[5 * DLR_KERNEL_BLOCK];

@@ -12,7 +12,9 @@
 #define MS INT64_C(1000000)
 #define MIB UINT64_C(1048576)
 
-/* A sender that asks, waits as it is told and sends pieces of one MiB: bytes in one second. */
+/* A sender that asks, waits as it is told and sends pieces of one MiB: bytes in one
+ * second.
+ */
 static uint64_t sent_in_a_second(uint64_t rate)
 {
     struct dlr_bucket b = {0};
@@ -72,7 +74,9 @@ static bool steps(struct training *t, unsigned n, double ms, bool sending)
     return changed;
 }
 
-/* The link carries 1000 MB/s; each copy lengthens a step of 100 ms by what the table says. */
+/* The link carries 1000 MB/s; each copy lengthens a step of 100 ms by what the table
+ * says.
+ */
 static void copies_that_are_felt_go_slower_until_they_are_not(void **state)
 {
     static const struct {
@@ -168,7 +172,9 @@ static void copies_without_end_stop_for_a_few_steps_to_hear_one(void **state)
     assert_in_range((uint64_t)slowest, 30000000, 200000000);
 }
 
-/* The program begins with something longer, as an evaluation, when copies have all but stopped. */
+/* The program begins with something longer, as an evaluation, when copies have all but
+ * stopped.
+ */
 static void copies_go_on_when_a_step_does_not_end(void **state)
 {
     struct training t = {0};

@@ -21,7 +21,7 @@ enum { LARGE_ONE, SMALL_ONE, VIEW, BLOB, COPIED, ON_DEVICE, WRITTEN, N };
 
 static unsigned char *large, small[7][3 * ROWS];
 
-/* --- instead of the device's files ---------------------------------------------------------- */
+/* --- instead of the device's files ------------------------------------------------ */
 
 static bool registered; /* the small region, beside the one that is */
 
@@ -38,7 +38,7 @@ int dlr_audit_device_crc(const struct dlr_device_ops *ops, struct dlr_device *de
     return 0;
 }
 
-/* --------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 static struct dlr_strides column = {.run = 1, .ndim = 1, .len = {ROWS}, .step = {3}};
 static struct dlr_ckpt_region list[N];
@@ -113,7 +113,9 @@ static void what_is_registered_meanwhile_has_not_changed(void **state)
     registered = false;
 }
 
-/* Of one byte that changes: another part is read in each look. A step writes all of a region. */
+/* Of one byte that changes: another part is read in each look. A step writes all of a
+ * region.
+ */
 static void of_a_large_region_a_part_is_looked_at(void **state)
 {
     struct dlr_regions rs;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open */
-/* What <dlrover/ckpt.h> says of single calls: of wrong ones, of a forked child's, of those that come too early. */
+/* What <dlrover/ckpt.h> says of single calls: of wrong ones, of a forked child's, of
+ * those that come too early.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +24,7 @@
     "0123456789012345678901234567890123456789012345678901234567890123"                 \
     "012345678901234567890123456789012345678901234567890123456789012"
 
-/* --- a forked child -------------------------------------------------------------------------- */
+/* --- a forked child --------------------------------------------------------------- */
 
 /* How many of the child's calls were not as they should be. */
 static int child(struct dlr_ckpt *ck)
@@ -77,7 +79,7 @@ static void a_forked_child_leaves_the_agent_to_its_parent(void **state)
     played_expect(f, DLR_LOCAL_CLOSE);
 }
 
-/* --- alone ------------------------------------------------------------------------------------ */
+/* --- alone ------------------------------------------------------------------------ */
 
 static struct dlr_ckpt *open_one(unsigned fence_ms)
 {

@@ -157,7 +157,9 @@ static void an_audit_names_a_region_changed_before_its_fence(void **state)
     dlr_ckpt_close(f->ck);
 }
 
-/* By default the first two saves and each hundredth; the program goes on, and is told once. */
+/* By default the first two saves and each hundredth; the program goes on, and is told
+ * once.
+ */
 static void without_being_asked_an_audit_ends_nothing(void **state)
 {
     struct played *f = *state;
@@ -251,7 +253,8 @@ static void an_order_that_finds_no_slot_is_skipped_and_counted(void **state)
     dlr_ckpt_close(f->ck);
 }
 
-/* 64 MiB are not copied in a millisecond, unless this thread sleeps before its fence. */
+/* 64 MiB are not copied in a millisecond, unless this thread sleeps before its fence.
+ */
 static void a_fence_beyond_its_budget_gives_up_and_tells_when_it_let_go(void **state)
 {
     const struct dlr_ckpt_conf conf = {.fence_ms = 1, .rank = 2, .world = 8};
@@ -341,8 +344,8 @@ static bool is_whole(const struct dlr_slot *slot, uint64_t step, uint64_t bytes)
            info.version.step == step && info.data_bytes == bytes;
 }
 
-/* Optimizer state appears after the first save, and goes again: what is saved stays whole until
- * something takes its place.
+/* Optimizer state appears after the first save, and goes again: what is saved stays
+ * whole until something takes its place.
  */
 static void a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved(void **state)
 {
@@ -391,7 +394,9 @@ static void a_layout_that_grows_gets_larger_slots_and_keeps_what_is_saved(void *
     played_expect(f, DLR_LOCAL_CLOSE);
 }
 
-/* Each order is answered at once: the supervisor would wait for the save until its limit. */
+/* Each order is answered at once: the supervisor would wait for the save until its
+ * limit.
+ */
 static void a_layout_that_cannot_be_saved_is_said_at_each_order(void **state)
 {
     static const char *const names[] = {"a", "b", "c"};
@@ -419,8 +424,8 @@ static void a_layout_that_cannot_be_saved_is_said_at_each_order(void **state)
     dlr_ckpt_close(f->ck);
 }
 
-/* The answer to the larger layout comes when nobody wants it any more: it replaces the slots, so none
- * of them may be in use.
+/* The answer to the larger layout comes when nobody wants it any more: it replaces the
+ * slots, so none of them may be in use.
  */
 static void a_layout_taken_back_waits_for_the_slots_it_asked_for(void **state)
 {
@@ -516,7 +521,8 @@ static void a_page_of_another_rank_or_no_agent_at_all_fails_open(void **state)
     assert_int_equal(dlr_ckpt_open(NULL, &f->ck), -ENOENT);
 }
 
-/* As in a container: the path is not there, or leads to a file that nobody listens on. */
+/* As in a container: the path is not there, or leads to a file that nobody listens on.
+ */
 static void an_agent_out_of_sight_is_reached_by_its_descriptor(void **state)
 {
     struct played *f = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap-cuda=dlr_crc32c needs-cuda=tests/fake/libcuda.so.1 */
-/* The CUDA back end against a stand-in for the driver (tests/support/fake_cuda.c): order, ownership and
- * failures. What a GPU does is not tested here.
+/* The CUDA back end against a stand-in for the driver (tests/support/fake_cuda.c):
+ * order, ownership and failures. What a GPU does is not tested here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,7 +47,9 @@ int main(void)
 static CUdeviceptr big, small;
 static unsigned char host[SMALL];
 
-/* Sums wait until there are so many at a time, or for ever: which is given up after a while. */
+/* Sums wait until there are so many at a time, or for ever: which is given up after a
+ * while.
+ */
 static pthread_mutex_t sums_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t sums_changed = PTHREAD_COND_INITIALIZER;
 static unsigned sums_want, sums_inside;
@@ -444,8 +446,8 @@ static void the_stream_goes_on_before_copies_are_summed(void **state)
     sem_destroy(&reached);
 }
 
-/* n regions of a size, none a multiple of anything: in one half there are more of them than a list
- * takes, then less.
+/* n regions of a size, none a multiple of anything: in one half there are more of them
+ * than a list takes, then less.
  */
 static void small_regions_do_not_cost_a_copy_each(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open wrap-cuda=dlopen needs-cuda=tests/fake/libcuda.so.1 */
-/* A program without a job whose arrays are in device memory, played by tests/support/fake_cuda.c: its state
- * goes into files of its own and comes back.
+/* A program without a job whose arrays are in device memory, played by
+ * tests/support/fake_cuda.c: its state goes into files of its own and comes back.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -42,7 +42,8 @@ void *__wrap_dlopen(const char *name, int flags)
     return __real_dlopen(name, flags);
 }
 
-/* It is asked for with each region, in naming it and in each audit: a look takes 84 us. */
+/* It is asked for with each region, in naming it and in each audit: a look takes 84 us.
+ */
 static void a_driver_that_is_not_there_is_looked_for_once(void **state)
 {
     for (unsigned i = 0; i < 1000; i++)
@@ -61,7 +62,9 @@ static int load_fake(void **state)
 
 static char place[32];
 
-/* Without a job, in a directory of its own; what comes from the device is summed there, too. */
+/* Without a job, in a directory of its own; what comes from the device is summed there,
+ * too.
+ */
 static struct dlr_ckpt *open_summed(void)
 {
     const struct dlr_ckpt_conf conf = {.dir = place, .world = 1};
@@ -102,7 +105,9 @@ static void a_program_is_told_which_region_was_spoilt(void **state)
     close_and_remove(ck);
 }
 
-/* A fence behind a device's copies returns before they have failed, and the next save goes well. */
+/* A fence behind a device's copies returns before they have failed, and the next save
+ * goes well.
+ */
 static void a_failed_copy_is_told_though_the_next_one_went_well(void **state)
 {
     struct dlr_ckpt *ck = open_summed();
@@ -150,7 +155,9 @@ static void a_program_restores_device_memory(void **state)
     assert_int_equal(system(command), 0);
 }
 
-/* Columns of a matrix on the device, one of them from its end: nothing beside them is written. */
+/* Columns of a matrix on the device, one of them from its end: nothing beside them is
+ * written.
+ */
 static void views_of_device_memory_are_saved_and_put_back(void **state)
 {
     char dir[] = "/tmp/dlr-test-device-XXXXXX", command[64];

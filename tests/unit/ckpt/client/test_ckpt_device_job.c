@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open needs-cuda=tests/fake/libcuda.so.1 */
-/* A program's calls with its state in device memory, alone and under a job, against a stand-in
- * for the CUDA driver (tests/support/fake_cuda.c). What a GPU does is not tested here.
+/* A program's calls with its state in device memory, alone and under a job, against a
+ * stand-in for the CUDA driver (tests/support/fake_cuda.c). What a GPU does is not
+ * tested here.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -148,8 +149,8 @@ static size_t registered_of(const struct played *f)
     return dlr_align_up(info.data_bytes, DLR_SLOT_PAGE);
 }
 
-/* What changes is changed by work that the stream has not done when the fence is called. Where the
- * device sums, the audit brings nothing to the host but the view.
+/* What changes is changed by work that the stream has not done when the fence is
+ * called. Where the device sums, the audit brings nothing to the host but the view.
  */
 static void an_audit_finds_device_memory_changed_before_its_fence(void **state)
 {
@@ -403,7 +404,9 @@ static void calls_in_a_capture_are_refused_and_leave_no_copy_behind(void **state
     leave(f);
 }
 
-/* The copies of the last begin go on while another stream is captured, as a new shape's graph is. */
+/* The copies of the last begin go on while another stream is captured, as a new shape's
+ * graph is.
+ */
 static void copies_beside_a_capture_do_not_break_it_off(void **state)
 {
     struct played *f = *state;
@@ -431,8 +434,9 @@ static void *free_memory(void *arg)
     return NULL;
 }
 
-/* The program goes on after its fence: what it gives the stream overwrites the state, and it frees
- * memory, which takes until all streams are done. The state is more than the staging buffer.
+/* The program goes on after its fence: what it gives the stream overwrites the state,
+ * and it frees memory, which takes until all streams are done. The state is more than
+ * the staging buffer.
  */
 static void what_comes_behind_a_fence_keeps_no_copy_back(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open wrap-cuda=dlr_now_ns needs-cuda=tests/fake/libcuda.so.1 */
-/* Who waits in a fence, and for what: a program's calls under a job, with its state in memory of
- * either kind, against a stand-in for the CUDA driver (tests/support/fake_cuda.c). What a GPU does is not
- * tested here.
+/* Who waits in a fence, and for what: a program's calls under a job, with its state in
+ * memory of either kind, against a stand-in for the CUDA driver
+ * (tests/support/fake_cuda.c). What a GPU does is not tested here.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -36,7 +36,9 @@ int main(void)
 #define END_MS "1000"
 #define HELD_NS 40000000
 
-/* The program's state. Numbers of steps are every second one of an array; the others are a view. */
+/* The program's state. Numbers of steps are every second one of an array; the others
+ * are a view.
+ */
 static CUdeviceptr big;
 static CUstream stream;
 static float steps[STEPS][2];
@@ -172,7 +174,9 @@ static void assert_all(const struct row *row, unsigned char value)
                      (double)steps[i][1]);
 }
 
-/* The program opens its checkpoint and has its first snapshot behind it; returns its last step. */
+/* The program opens its checkpoint and has its first snapshot behind it; returns its
+ * last step.
+ */
 static uint64_t begin_life(struct played *f, const struct row *row)
 {
     uint64_t step;
@@ -227,7 +231,9 @@ static void assert_restored(struct played *f, const struct row *row, uint64_t st
     end_life(f);
 }
 
-/* The stream is at work for a long time when begin is called: what it computes is the state. */
+/* The stream is at work for a long time when begin is called: what it computes is the
+ * state.
+ */
 static uint64_t begin_behind_gate(struct played *f, uint64_t step, unsigned char value)
 {
     fill_host(value);
@@ -381,8 +387,8 @@ static void close_in_time(struct played *f)
     } while (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &soon) != 0);
 }
 
-/* Something hangs on the stream, before a snapshot or behind it: the program ends nevertheless. What the
- * stream waits for is there when it comes to it.
+/* Something hangs on the stream, before a snapshot or behind it: the program ends
+ * nevertheless. What the stream waits for is there when it comes to it.
  */
 static void a_stream_that_hangs_does_not_hold_up_the_end(void **state)
 {
@@ -428,8 +434,8 @@ int main(void)
         T(a_stream_that_is_late_costs_no_snapshot),
     };
 
-    /* With one queue the events beside a wait come after the copies as well, so no time is seen, and
-     * all streams hang with one.
+    /* With one queue the events beside a wait come after the copies as well, so no time
+     * is seen, and all streams hang with one.
      */
     const struct CMUnitTest several[] = {
         T(a_held_stream_spaces_saves),

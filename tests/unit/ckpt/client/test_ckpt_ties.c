@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open */
-/* One tensor under several names, and views of larger ones, saved and restored without a job. */
+/* One tensor under several names, and views of larger ones, saved and restored without
+ * a job.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

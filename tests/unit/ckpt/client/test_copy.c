@@ -21,7 +21,9 @@
 uint32_t __real_dlr_crc32c(uint32_t crc, const void *buf, size_t size);
 uint32_t __wrap_dlr_crc32c(uint32_t crc, const void *buf, size_t size);
 
-/* A thread of the program that writes its memory whenever a part of it has just been summed. */
+/* A thread of the program that writes its memory whenever a part of it has just been
+ * summed.
+ */
 static unsigned char *writer;
 static size_t written;
 
@@ -86,7 +88,9 @@ static void a_sum_is_of_what_was_written_though_the_source_changes(void **state)
         }
 }
 
-/* Regions of sizes that leave gaps, over more than one block, by one and by three threads. */
+/* Regions of sizes that leave gaps, over more than one block, by one and by three
+ * threads.
+ */
 static void a_snapshot_holds_its_regions_with_zeros_between(void **state)
 {
     static const uint64_t sizes[] = {1, 1500000, 63, 0, 4097, 700001, 65, 1u << 20};

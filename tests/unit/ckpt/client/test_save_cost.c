@@ -13,8 +13,8 @@
 #define US INT64_C(1000)
 #define MS (1000 * US)
 
-/* A program of so many steps: what each takes by itself, and what a save adds to the steps it
- * overlaps, the first of which begins it.
+/* A program of so many steps: what each takes by itself, and what a save adds to the
+ * steps it overlaps, the first of which begins it.
  */
 struct program {
     const char *name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A commit state machine whose orders and decisions are looked at. Its inside is looked at too, so
- * this includes its source.
+/* A commit state machine whose orders and decisions are looked at. Its inside is looked
+ * at too, so this includes its source.
  */
 #ifndef DLR_TESTS_CKPT_COMMIT_COMMIT_RIG_H
 #define DLR_TESTS_CKPT_COMMIT_COMMIT_RIG_H

@@ -16,7 +16,7 @@ static struct {
     unsigned choices, seed;
 } ex;
 
-/* --- sets ------------------------------------------------------------------------------ */
+/* --- sets ------------------------------------------------------------------------- */
 
 static void make_table(struct search_set *set, unsigned bits)
 {
@@ -84,7 +84,7 @@ bool search_set_has(const struct search_set *set, uint64_t hash)
     return set->table[place_of(set, hash)] != 0;
 }
 
-/* --- all --------------------------------------------------------------------------------- */
+/* --- all -------------------------------------------------------------------------- */
 
 static void put_outcome(uint64_t outcome, void *arg)
 {
@@ -135,7 +135,7 @@ bool search_finds_any(unsigned table_bits)
     return world_is_bad();
 }
 
-/* --- some -------------------------------------------------------------------------------- */
+/* --- some ------------------------------------------------------------------------- */
 
 static unsigned draw(unsigned below)
 {

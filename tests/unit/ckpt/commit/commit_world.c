@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The world's state: how it begins and is copied, what the machine says into it, and which
- * states are equal.
+/* The world's state: how it begins and is copied, what the machine says into it, and
+ * which states are equal.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ struct world_conf world_conf;
 struct world_found world_found;
 static struct world *now_in; /* the world whose machine is being called */
 
-/* --- what the machine says ----------------------------------------------------------- */
+/* --- what the machine says -------------------------------------------------------- */
 
 void world_say(struct world *w, unsigned what, unsigned step)
 {
@@ -81,7 +81,7 @@ static void on_abort(void *arg, struct dlr_version v, const char *why)
     decide(ABORTED, world_step(v));
 }
 
-/* --- begin, copies ----------------------------------------------------------------- */
+/* --- begin, copies ---------------------------------------------------------------- */
 
 size_t world_size(void)
 {
@@ -181,7 +181,7 @@ bool world_has_open(const struct world *w, unsigned step)
     return false;
 }
 
-/* --- equal states ------------------------------------------------------------------- */
+/* --- equal states ----------------------------------------------------------------- */
 
 /* Open versions that the machine knows rank r to be in this set of. */
 static unsigned told(const struct world *w, unsigned set, unsigned r)
@@ -208,8 +208,8 @@ static void bury(struct world *w)
     x->orders = x->ended = 0;
 }
 
-/* Facts that the machine knows, or about versions that are decided (it ignores them), words that everybody has
- * heard, what is known of steps that nothing is left of.
+/* Facts that the machine knows, or about versions that are decided (it ignores them),
+ * words that everybody has heard, what is known of steps that nothing is left of.
  */
 static void forget(struct world *w)
 {
@@ -287,8 +287,8 @@ static unsigned turned(unsigned ranks, unsigned first)
     return (ranks >> first | ranks << (world_conf.ranks - first)) & all;
 }
 
-/* A key is a head, which depends on the rank that is counted first, and what is to say of each
- * rank from that one on: copies go round, so each rank is like the others.
+/* A key is a head, which depends on the rank that is counted first, and what is to say
+ * of each rank from that one on: copies go round, so each rank is like the others.
  */
 typedef void head_fn(struct key *key, const struct world *w, unsigned first);
 typedef void rank_fn(struct key *key, const struct world *w, unsigned r);
@@ -380,7 +380,7 @@ uint64_t world_hash(struct world *w)
     return least_hash(w, put_state, put_rank);
 }
 
-/* --- outcomes ----------------------------------------------------------------------- */
+/* --- outcomes --------------------------------------------------------------------- */
 
 static unsigned held(const struct world *w, const struct cell *cells)
 {

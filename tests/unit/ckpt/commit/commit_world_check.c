@@ -65,9 +65,9 @@ static bool alike(const struct world *w, unsigned dead)
     return true;
 }
 
-/* After the first commit something is restorable whichever node is, or dies, dead. Where commits
- * exist all ranks load the version that one of them names, so each must have it; the naive ranks
- * load what they find.
+/* After the first commit something is restorable whichever node is, or dies, dead.
+ * Where commits exist all ranks load the version that one of them names, so each must
+ * have it; the naive ranks load what they find.
  */
 void world_check(struct world *w)
 {

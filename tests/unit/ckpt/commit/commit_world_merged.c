@@ -1,42 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same job with fewer states: one for all those whose difference nobody can see later.
+/* The same job with fewer states: one for all those whose difference nobody can see
+ * later.
  *
- * Take any history of tests/unit/ckpt/commit/commit_world_moves.c, with any number of faults. Each of its events has
- * one move here or none, and after it the two states agree in
- *   - what the machine knows, but for its tallies of undecided versions: those are empty here;
- *   - the steps of the ranks, and the slots of versions that are not over, which are the open
+ * Take any history of tests/unit/ckpt/commit/commit_world_moves.c, with any number of
+ * faults. Each of its events has one move here or none, and after it the two states
+ * agree in
+ *   - what the machine knows, but for its tallies of undecided versions: those are
+ *     empty here;
+ *   - the steps of the ranks, and the slots of versions that are not over, which are
+ *     the open
  *     ones and the newest commit; slots of what is over are FREE here;
- *   - the facts about open versions, told or on their way: here each may be heard again.
- * Only the newest commit can be lost, only what is open can be let go too early, and only the
- * machine decides: so what goes wrong in the history goes wrong here. What is different, and why
- * it may be:
+ *   - the facts about open versions, told or on their way: here each may be heard
+ *     again.
+ * Only the newest commit can be lost, only what is open can be let go too early, and
+ * only the machine decides: so what goes wrong in the history goes wrong here. What is
+ * different, and why it may be:
  *
- * Words. Here all nodes hear each at once, and all of them again after each move. Who has not
- * heard of an order, or never will, skips its step: that is a move. Who has not heard of a
- * decision only has more slots of versions that are over, writes such a one, or refuses its copy:
- * it can do less than with free slots. To hear takes away and never gives, so the checks are
- * strictest when all have heard all; let_go() counts what is taken from an open version.
+ * Words. Here all nodes hear each at once, and all of them again after each move. Who
+ * has not heard of an order, or never will, skips its step: that is a move. Who has not
+ * heard of a decision only has more slots of versions that are over, writes such a one,
+ * or refuses its copy: it can do less than with free slots. To hear takes away and
+ * never gives, so the checks are strictest when all have heard all; let_go() counts
+ * what is taken from an open version.
  *
- * Tallies. One that is not full changes nothing, but its step is seen: that is a move, with
- * the orders that may follow (as progress) or without (a copy alone). For the fact that fills
- * it, all the others are heard before it. Checked at each order and fact: a tally begins
- * empty, and the same fact counts once.
+ * Tallies. One that is not full changes nothing, but its step is seen: that is a move,
+ * with the orders that may follow (as progress) or without (a copy alone). For the fact
+ * that fills it, all the others are heard before it. Checked at each order and fact: a
+ * tally begins empty, and the same fact counts once.
  *
- * Facts about what is decided are dropped, since the machine ignores them. Checked in each
- * state, with all that the ranks could have sent by then.
+ * Facts about what is decided are dropped, since the machine ignores them. Checked in
+ * each state, with all that the ranks could have sent by then.
  *
- * Misses. Any version whose step a rank has begun may be missed, for any reason, also by a rank
- * that has saved it: it may have heard the order again.
+ * Misses. Any version whose step a rank has begun may be missed, for any reason, also
+ * by a rank that has saved it: it may have heard the order again.
  *
- * The kill. Who is gone does and hears nothing more, which who is slow may do as well; what it
- * said may still come, and a copy of its own that was on its way fails, as any copy may. So a
- * history with a kill is one without, in which that node falls silent, and each state is asked
- * for each node whether the newest commit outlives it: as it is, and with the round ended.
+ * The kill. Who is gone does and hears nothing more, which who is slow may do as well;
+ * what it said may still come, and a copy of its own that was on its way fails, as any
+ * copy may. So a history with a kill is one without, in which that node falls silent,
+ * and each state is asked for each node whether the newest commit outlives it: as it
+ * is, and with the round ended.
  *
- * The supervisor's death. Words come in order: who has not heard of a commit has heard of nothing
- * that was said after it. So a commit that no node has heard of when the supervisor dies changed
- * nothing anywhere, and the same happens here when it dies before it. One that any node has heard of
- * is known to the next one, and an order that it never learns of was begun by nobody.
+ * The supervisor's death. Words come in order: who has not heard of a commit has heard
+ * of nothing that was said after it. So a commit that no node has heard of when the
+ * supervisor dies changed nothing anywhere, and the same happens here when it dies
+ * before it. One that any node has heard of is known to the next one, and an order that
+ * it never learns of was begun by nobody.
  */
 #include <string.h>
 
@@ -45,7 +53,7 @@
 static world_visit_fn *visit_fn;
 static void *visit_arg;
 
-/* --- everybody hears everything --------------------------------------------------------- */
+/* --- everybody hears everything --------------------------------------------------- */
 
 static void sweep(struct cell *cells)
 {
@@ -54,8 +62,8 @@ static void sweep(struct cell *cells)
             cells[k] = (struct cell){.state = FREE};
 }
 
-/* Each word that was ever said, once more to all. Of what is older than the newest commit both
- * are heard: nothing tells any more which it was.
+/* Each word that was ever said, once more to all. Of what is older than the newest
+ * commit both are heard: nothing tells any more which it was.
  */
 static void hear(struct world *w, unsigned r)
 {
@@ -113,7 +121,7 @@ static void visit(const struct world *w, struct world *n)
     visit_fn(n, 1, visit_arg);
 }
 
-/* --- ranks and copies --------------------------------------------------------------------- */
+/* --- ranks and copies ------------------------------------------------------------- */
 
 static void rank_moves(const struct world *w, unsigned r)
 {
@@ -153,7 +161,7 @@ static void copy_moves(const struct world *w, unsigned r)
             visit(w, &n);
 }
 
-/* --- what the supervisor hears -------------------------------------------------------------- */
+/* --- what the supervisor hears ---------------------------------------------------- */
 
 static void hear_all(struct world *n, bool sealed, unsigned steps)
 {
@@ -165,8 +173,8 @@ static void hear_all(struct world *n, bool sealed, unsigned steps)
                 world_hear_copied(n, r, s);
 }
 
-/* All that there is to hear of s, its copies last or first: when that is all of it, the last
- * one commits. One copy by itself is seen and orders nothing.
+/* All that there is to hear of s, its copies last or first: when that is all of it, the
+ * last one commits. One copy by itself is seen and orders nothing.
  */
 static void facts_of(const struct world *w, unsigned s, unsigned stale)
 {
@@ -254,8 +262,8 @@ static void supervisor_moves(const struct world *w)
             check_stale(w, s);
 }
 
-/* Who has heard of a commit knows it; one that nobody has heard of is one that was not decided
- * before the supervisor died.
+/* Who has heard of a commit knows it; one that nobody has heard of is one that was not
+ * decided before the supervisor died.
  */
 static void supervisor_dies(const struct world *w)
 {

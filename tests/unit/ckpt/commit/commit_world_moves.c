@@ -11,7 +11,9 @@ static void visit(struct world *n, unsigned one_in)
     visit_fn(n, one_in, visit_arg);
 }
 
-/* What ends a round or a save is drawn less often where the later rounds are looked at, too. */
+/* What ends a round or a save is drawn less often where the later rounds are looked at,
+ * too.
+ */
 static unsigned seldom(unsigned one_in)
 {
     return world_conf.rounds > 1 ? 8 * one_in : one_in;
@@ -143,7 +145,9 @@ static void disk_moves(const struct world *w)
         visit(&n, 1);
 }
 
-/* With the node that is lost, or without a loss; perhaps one more is lost before anything was restored. */
+/* With the node that is lost, or without a loss; perhaps one more is lost before
+ * anything was restored.
+ */
 static void rounds_end(const struct world *w)
 {
     unsigned most = world_conf.kills ? world_conf.kills : 1;

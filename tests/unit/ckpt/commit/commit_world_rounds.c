@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What outlives a round: who writes to the disk while it runs, and what the next one begins from. The
- * choice is the real plan's (mpi_launcher/plan/plan.h); here is asked whether it is the right one.
+/* What outlives a round: who writes to the disk while it runs, and what the next one
+ * begins from. The choice is the real plan's (mpi_launcher/plan/plan.h); here is asked
+ * whether it is the right one.
  *
- * A round ends, its ranks are killed, nodes that are left have heard all that was said, unless words were lost.
- * Slots that were being filled are none. Nodes that are lost get new ones in their place, which are empty; each
- * rank has its copy of what is restored. What is newer is dropped.
+ * A round ends, its ranks are killed, nodes that are left have heard all that was said,
+ * unless words were lost. Slots that were being filled are none. Nodes that are lost
+ * get new ones in their place, which are empty; each rank has its copy of what is
+ * restored. What is newer is dropped.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,7 @@
 #include "mpi_launcher/plan/plan.h"
 #include "tests/unit/ckpt/commit/commit_world_state.h"
 
-/* --- the disk ---------------------------------------------------------------------------- */
+/* --- the disk --------------------------------------------------------------------- */
 
 static void give_up(struct world *w)
 {
@@ -71,7 +73,7 @@ void world_hear_torn(struct world *w, unsigned r, unsigned s)
         world_hear_missed(w, r, s, "memory changed");
 }
 
-/* --- what the next round begins from ------------------------------------------------------- */
+/* --- what the next round begins from ---------------------------------------------- */
 
 struct input {
     struct dlr_plan_report report[WORLD_RANKS];
@@ -176,8 +178,8 @@ static bool is_whole(const struct world *w, unsigned lost, unsigned s)
     return true;
 }
 
-/* The newest that is whole and not struck off; a rank's newest that a program knows as committed is no
- * newer, unless more was lost than copies are for.
+/* The newest that is whole and not struck off; a rank's newest that a program knows as
+ * committed is no newer, unless more was lost than copies are for.
  */
 static void check_choice(const struct world *w, unsigned lost,
                          const struct dlr_plan *plan, unsigned chosen)
@@ -196,7 +198,7 @@ static void check_choice(const struct world *w, unsigned lost,
         world_found.files += plan->sources[r].from == DLR_PLAN_FILE;
 }
 
-/* --- the next round ------------------------------------------------------------------------ */
+/* --- the next round --------------------------------------------------------------- */
 
 static void hear_the_rest(struct world *w, unsigned lost)
 {
@@ -205,7 +207,9 @@ static void hear_the_rest(struct world *w, unsigned lost)
             world_word_arrives(w, r, w->words[w->node[r].heard++]);
 }
 
-/* Ranks are killed: what they or the network had not finished is nothing, nor is what was lost. */
+/* Ranks are killed: what they or the network had not finished is nothing, nor is what
+ * was lost.
+ */
 static void stop_all(struct world *w, unsigned lost)
 {
     for (unsigned r = 0; r < world_conf.ranks; r++)

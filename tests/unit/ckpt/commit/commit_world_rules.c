@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ranks, nodes and the supervisor do with slots and messages, or would with a rule broken. */
+/* What ranks, nodes and the supervisor do with slots and messages, or would with a rule
+ * broken.
+ */
 #include <string.h>
 
 #include "tests/unit/ckpt/commit/commit_world_state.h"
 
-/* --- slots ----------------------------------------------------------------------------- */
+/* --- slots ------------------------------------------------------------------------ */
 
 static void let_go(struct world *w, struct cell *c, unsigned state)
 {
@@ -45,7 +47,7 @@ static void fill(struct cell *c, unsigned step)
     *c = (struct cell){.step = (unsigned char)step, .state = WRITING};
 }
 
-/* --- ranks ------------------------------------------------------------------------------ */
+/* --- ranks ------------------------------------------------------------------------ */
 
 bool world_writes(const struct world *w, unsigned r)
 {
@@ -91,7 +93,7 @@ void world_begin(struct world *w, unsigned r)
         x->missed |= bit(s); /* none is free, or the last one is not finished */
 }
 
-/* --- copies ----------------------------------------------------------------------------- */
+/* --- copies ----------------------------------------------------------------------- */
 
 bool world_copy_begins(struct world *w, unsigned r, unsigned s)
 {
@@ -130,7 +132,7 @@ void world_copy_fails(struct world *w, unsigned r, unsigned k)
     let_go(w, &w->node[r].copy[k], GONE);
 }
 
-/* --- the supervisor's words --------------------------------------------------------------- */
+/* --- the supervisor's words ------------------------------------------------------- */
 
 void world_order_arrives(struct world *w, unsigned r, unsigned s)
 {
@@ -191,7 +193,7 @@ void world_decision_arrives(struct world *w, unsigned r, unsigned s, bool commit
     }
 }
 
-/* --- the supervisor's ears ------------------------------------------------------------------ */
+/* --- the supervisor's ears -------------------------------------------------------- */
 
 /* The version that a fact about s counts for. */
 static struct dlr_version counts_for(const struct world *w, unsigned s)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the small job around the commit state machine share (tests/unit/ckpt/commit/commit_world.h). */
+/* What the parts of the small job around the commit state machine share
+ * (tests/unit/ckpt/commit/commit_world.h).
+ */
 #ifndef DLR_TESTS_CKPT_COMMIT_COMMIT_WORLD_STATE_H
 #define DLR_TESTS_CKPT_COMMIT_COMMIT_WORLD_STATE_H
 
@@ -19,14 +21,16 @@ struct word {
     unsigned char what, step;
 };
 
-/* Steps of a later round follow those of the one before: round * world_conf.steps + step. */
+/* Steps of a later round follow those of the one before: round * world_conf.steps +
+ * step.
+ */
 struct node {
     uint16_t orders, ended;          /* bit per step: ordered; aborted, as known here */
     uint16_t sealed, copied, missed; /* facts, bit per step */
     unsigned char step, known;       /* of the rank; newest commit known here */
     unsigned char heard;             /* words, of world.words */
-    unsigned char
-        reads; /* 1 + the own slot that is being written to the disk; 0 none */
+    /* 1 + the own slot that is being written to the disk; 0 none */
+    unsigned char reads;
     struct cell own[2], copy[2]; /* copy: of this rank, on the next node */
 };
 
@@ -36,12 +40,12 @@ struct world {
     struct node node[WORLD_RANKS];
     struct word words[WORDS_MAX]; /* that somebody may still hear */
     unsigned char nwords;
-    /* What the machine said: the newest steps ordered and committed; a bit for each step that is
-     * ordered and undecided.
+    /* What the machine said: the newest steps ordered and committed; a bit for each
+     * step that is ordered and undecided.
      */
     uint16_t open;
-    uint16_t
-        torn; /* a bit for each step whose bytes are not of one moment, as was told */
+    /* a bit for each step whose bytes are not of one moment, as was told */
+    uint16_t torn;
     uint16_t rejected; /* and is known to whoever chooses what is restored */
     unsigned char last, newest;
     unsigned char faults, dead, deaths;
@@ -105,10 +109,13 @@ bool world_holds(const struct cell *cells, unsigned step);
 /* The rank on whose node r's copies are. */
 unsigned world_next_to(unsigned r);
 
-/* Counts in world_found what is lost in w. Naive: remembers in w that some step was safe. */
+/* Counts in world_found what is lost in w. Naive: remembers in w that some step was
+ * safe.
+ */
 void world_check(struct world *w);
 
-/* --- rules (tests/unit/ckpt/commit/commit_world_rules.c): each changes w in place ------ */
+/* --- rules (tests/unit/ckpt/commit/commit_world_rules.c): each changes w in place
+ */
 
 struct cell *world_cell(struct cell *cells, unsigned state, unsigned step);
 
@@ -138,7 +145,7 @@ void world_hear_missed(struct world *w, unsigned r, unsigned s, const char *why)
 /* The deadline of that open version alone passes. */
 void world_deadline_passes(struct world *w, unsigned i);
 
-/* --- rounds and the disk (tests/unit/ckpt/commit/commit_world_rounds.c) ------------------- */
+/* --- rounds and the disk (tests/unit/ckpt/commit/commit_world_rounds.c) ----------- */
 
 /* What is being written to the disk, and what it means to the slots. */
 void world_write_begins(struct world *w, unsigned r, unsigned s);
@@ -148,12 +155,12 @@ bool world_manifest(struct world *w);
 /* The supervisor hears that memory changed while rank r saved s. */
 void world_hear_torn(struct world *w, unsigned r, unsigned s);
 
-/* The round ends, these nodes are lost with what they held (a bit each). False: it was the last one. Counts in
- * world_found what the next one would restore and must not.
+/* The round ends, these nodes are lost with what they held (a bit each). False: it was
+ * the last one. Counts in world_found what the next one would restore and must not.
  */
 bool world_round_ends(struct world *w, unsigned lost);
 
-/* --- merged (tests/unit/ckpt/commit/commit_world_merged.c) ----------------------------- */
+/* --- merged (tests/unit/ckpt/commit/commit_world_merged.c) ------------------------ */
 
 void world_merged_moves(const struct world *w, world_visit_fn *visit, void *arg);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/plan */
-/* Merging states (tests/unit/ckpt/commit/commit_world_merged.c) loses nothing: it comes to every outcome that is
- * found without it, and to a violation wherever a broken rule is found without it.
+/* Merging states (tests/unit/ckpt/commit/commit_world_merged.c) loses nothing: it comes
+ * to every outcome that is found without it, and to a violation wherever a broken rule
+ * is found without it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,7 +102,9 @@ static void a_broken_rule_that_is_found_is_found_merged(void **state)
     }
 }
 
-/* That commits are forgotten is found by test_commit_orders.c: merged, all nodes know of each. */
+/* That commits are forgotten is found by test_commit_orders.c: merged, all nodes know
+ * of each.
+ */
 static void a_supervisor_that_orders_again_is_found_merged(void **state)
 {
     for (unsigned merged = 0; merged < 2; merged++) {

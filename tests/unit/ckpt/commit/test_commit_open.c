@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commit state machine with several versions open at a time, and how far apart it orders
- * them.
+/* The commit state machine with several versions open at a time, and how far apart it
+ * orders them.
  */
 #include "tests/unit/ckpt/commit/commit_rig.h"
 
@@ -124,8 +124,9 @@ static void each_open_version_has_its_own_deadline(void **state)
     dlr_commit_free(r.c);
 }
 
-/* A job of one rank in virtual time: a step takes 100 ms, a save that it begins is over after
- * took_ms, and while it lasts no other can begin. How many of the last 100 steps were saved.
+/* A job of one rank in virtual time: a step takes 100 ms, a save that it begins is over
+ * after took_ms, and while it lasts no other can begin. How many of the last 100 steps
+ * were saved.
  */
 static unsigned play(struct rig *r, unsigned steps, int64_t took_ms)
 {
@@ -177,8 +178,8 @@ static void saves_are_as_far_apart_as_they_take(void **state)
     }
 }
 
-/* Of the first versions one is open at a time: a large state is not begun again and again while
- * nobody knows what a save takes.
+/* Of the first versions one is open at a time: a large state is not begun again and
+ * again while nobody knows what a save takes.
  */
 static void the_first_ones_tell_how_far_apart_they_must_be(void **state)
 {
@@ -216,7 +217,9 @@ static void a_slow_first_one_is_forgotten(void **state)
     dlr_commit_free(r.c);
 }
 
-/* Half of a wide stride is gone within twice as many saves as it takes to trust one step less. */
+/* Half of a wide stride is gone within twice as many saves as it takes to trust one
+ * step less.
+ */
 static void a_wide_stride_is_left_in_large_paces(void **state)
 {
     struct dlr_schedule s;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/plan */
-/* The commit state machine in every order of events of a small job, with and without merging
- * states (tests/unit/ckpt/commit/commit_world_merged.c), and in random orders with faults.
+/* The commit state machine in every order of events of a small job, with and without
+ * merging states (tests/unit/ckpt/commit/commit_world_merged.c), and in random orders
+ * with faults.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +43,9 @@ static void every_order_of_events_keeps_the_newest_commit(void **state)
     expect_safe(search_all(24, NULL));
 }
 
-/* With any number of faults and a supervisor's death; whole with DLROVER_EXPLORE_ALL=1, a step less without. */
+/* With any number of faults and a supervisor's death; whole with DLROVER_EXPLORE_ALL=1,
+ * a step less without.
+ */
 static void every_order_of_events_merged_keeps_the_newest_commit(void **state)
 {
     search_begin(&(struct world_conf){.merged = true,
@@ -77,8 +80,8 @@ static void a_supervisors_death_keeps_the_newest_commit(void **state)
     assert_true(world_found.lost > 0);
 }
 
-/* The same explorer and the same question, without decisions: it must find the loss, and ranks
- * that load different versions.
+/* The same explorer and the same question, without decisions: it must find the loss,
+ * and ranks that load different versions.
  */
 static void the_naive_rule_loses_everything(void **state)
 {

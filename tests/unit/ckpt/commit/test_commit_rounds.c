@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/plan */
-/* The commit state machine over two rounds in every order of events, and in random ones: nodes are lost, a
- * supervisor dies, commits are written to the disk and read back when memory has lost them, and a save is found torn.
- * What the second round begins from is chosen by the real plan.
+/* The commit state machine over two rounds in every order of events, and in random
+ * ones: nodes are lost, a supervisor dies, commits are written to the disk and read
+ * back when memory has lost them, and a save is found torn. What the second round
+ * begins from is chosen by the real plan.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,9 @@
 #define SEED 0u
 #define HISTORIES 100u
 
-/* Seconds for the histories drawn at random; 0: only so many as above, and the small jobs. */
+/* Seconds for the histories drawn at random; 0: only so many as above, and the small
+ * jobs.
+ */
 static unsigned seconds(void)
 {
     const char *text = getenv("DLROVER_EXPLORE_S");

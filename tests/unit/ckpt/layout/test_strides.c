@@ -96,8 +96,8 @@ static unsigned pick(unsigned n)
     return seed >> 8 & 0xffff ? (seed >> 8) % n : 0;
 }
 
-/* A random box of up to four dimensions in an array with room between, in any order of dimensions
- * and direction. *ret_low is how far below its first item it reaches.
+/* A random box of up to four dimensions in an array with room between, in any order of
+ * dimensions and direction. *ret_low is how far below its first item it reaches.
  */
 static struct dlr_ckpt_region random_view(uint64_t *ret_low, uint64_t *ret_reach)
 {

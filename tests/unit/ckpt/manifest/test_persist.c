@@ -149,9 +149,9 @@ static void so_many_versions_are_kept(void **state)
     save_version(0, 100, 2);
     save_version(0, 200, 2);
     touch("n0-0-150-000000ab.safetensors"); /* of a write that failed */
-    touch(
-        ".n0-0-150-00000001.safetensors.0123456789abcdef"); /* of one that a crash cut short */
-    touch("n0-1-60-000000ab.safetensors");                  /* of one that goes on */
+    /* of one that a crash cut short */
+    touch(".n0-0-150-00000001.safetensors.0123456789abcdef");
+    touch("n0-1-60-000000ab.safetensors"); /* of one that goes on */
     touch(".n0-1-60-00000001.safetensors.0123456789abcdef");
     save_version(1, 50, 2); /* newer, though its step is lower */
     assert_false(there("manifest-0-100.json"));
@@ -305,7 +305,9 @@ static void spoil(const char *name, const char *text)
     close(fd);
 }
 
-/* A half written manifest, or one that a newer release wrote: its files may be all that there is one day. */
+/* A half written manifest, or one that a newer release wrote: its files may be all that
+ * there is one day.
+ */
 static void what_an_unreadable_manifest_may_name_stays(void **state)
 {
     struct dlr_plan_file files[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=fallocate,ftruncate,fcntl,pwrite,fsync,close,renameat */
-/* A large file over an old one: in pieces, cut short at every system call, with every one
- * failing as a full disk or a quota does, and no faster than it may be.
+/* A large file over an old one: in pieces, cut short at every system call, with every
+ * one failing as a full disk or a quota does, and no faster than it may be.
  */
 #include "ckpt/persist/bulk_write.h"
 
@@ -232,8 +232,8 @@ static void what_does_not_lie_in_whole_blocks_arrives(void **state)
     assert_int_equal(found(), 'n');
 }
 
-/* Bytes of each part of the body, some of them none. What lies between two in the file is no memory of the
- * writer's, be it left from something else.
+/* Bytes of each part of the body, some of them none. What lies between two in the file
+ * is no memory of the writer's, be it left from something else.
  */
 static const unsigned part_bytes[] = {0, 4 * KIB, 70 * KIB + 1, 1, 0, 33 * KIB};
 #define PARTS (sizeof(part_bytes) / sizeof(*part_bytes))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/manifest wrap=write,fsync,renameat,unlinkat */
-/* A new version over an old one, cut short at every system call, and with every one failing:
- * what is found afterwards is the old version or the new one, with all their files. So it is by another
- * process that reads meanwhile.
+/* A new version over an old one, cut short at every system call, and with every one
+ * failing: what is found afterwards is the old version or the new one, with all their
+ * files. So it is by another process that reads meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,8 +37,8 @@ static void note(char what)
         trace[n] = what;
 }
 
-/* Another process that looks for the newest version before the call first, and opens its files before the
- * call then.
+/* Another process that looks for the newest version before the call first, and opens
+ * its files before the call then.
  */
 static struct {
     int first, then, count; /* first 0: there is none */
@@ -156,7 +156,8 @@ static void reader_loads(void)
     reader.step = reader.files[0].copy.version.step;
 }
 
-/* All of the newest version's files, each with that version's bytes; or some are gone. */
+/* All of the newest version's files, each with that version's bytes; or some are gone.
+ */
 static bool reader_opens(void)
 {
     for (unsigned i = 0; i < RANKS; i++) {
@@ -313,7 +314,9 @@ static void a_reader_at_any_moment_finds_one_version_whole(void **state)
     assert_true(reader.gone > 0);
 }
 
-/* A disk may keep what comes before a sync later than what comes after it, and not the other way round. */
+/* A disk may keep what comes before a sync later than what comes after it, and not the
+ * other way round.
+ */
 static void the_directory_is_synced_between_manifest_and_files(void **state)
 {
     begin();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: lib=jansson wrap=fstatvfs,pread */
-/* A slot as a safetensors file, read back by a reader that takes nothing but the form itself, and by
- * our own, which takes nothing else.
+/* A slot as a safetensors file, read back by a reader that takes nothing but the form
+ * itself, and by our own, which takes nothing else.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -404,7 +404,9 @@ static void a_disk_that_fails_is_a_bad_copy(void **state)
     dlr_slot_unmap(slot);
 }
 
-/* Whose memory is not kept for who has passed them, and is read again for who comes back. */
+/* Whose memory is not kept for who has passed them, and is read again for who comes
+ * back.
+ */
 static void blocks_are_read_when_they_are_asked_for(void **state)
 {
     const struct dlr_slot_file_how how = {0};
@@ -550,7 +552,7 @@ static void a_name_that_cannot_be_a_key_is_refused(void **state)
     }
 }
 
-/* --- several ranks in one file ------------------------------------------------------------- */
+/* --- several ranks in one file ---------------------------------------------------- */
 
 static const int32_t node_ranks[] = {2, 3, 11};
 #define SHARED (sizeof(node_ranks) / sizeof(*node_ranks))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open */
-/* Restores on another number of ranks, names that differ, regions of other ranks: without a job,
- * several ranks one after the other.
+/* Restores on another number of ranks, names that differ, regions of other ranks:
+ * without a job, several ranks one after the other.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -131,7 +131,7 @@ static void assert_shards(const struct rank *r)
         assert_int_equal(r->table[i], (uint16_t)(i * 7));
 }
 
-/* --- tests --------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static const struct {
     int from, to;
@@ -360,7 +360,7 @@ static void a_corrupt_block_of_any_rank_makes_the_version_useless(void **state)
     leave(&r);
 }
 
-/* --- names ----------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------ */
 
 static const struct {
     unsigned allow;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/client */
-/* REPLICATED regions that the ranks of a node keep between them: what each has, and how it comes
- * together again.
+/* REPLICATED regions that the ranks of a node keep between them: what each has, and how
+ * it comes together again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@
 #define SIDE 200   /* of "turned", a transposed matrix */
 #define LONG 30000 /* of "three", whose three rows are fewer than the ranks */
 
-/* --- what a rank has -------------------------------------------------------------------------- */
+/* --- what a rank has -------------------------------------------------------------- */
 
 struct memory {
     uint32_t big[ROWS * COLS], turned[SIDE * SIDE], three[3 * LONG];
@@ -139,7 +139,7 @@ static void same_memory(const struct program *p, int rank, bool but)
     free(want);
 }
 
-/* --- their slots ------------------------------------------------------------------------------- */
+/* --- their slots ------------------------------------------------------------------ */
 
 static int dirfd_, opened[64], nopened;
 
@@ -232,7 +232,7 @@ static void loads_all(int rank, int world, const int32_t *near, unsigned nnear)
     done(&p);
 }
 
-/* --- the cut --------------------------------------------------------------------------------------- */
+/* --- the cut ---------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -339,7 +339,7 @@ static void ranks_that_name_the_same_have_one_hash(void **state)
     assert_true(hash[4] == 0);
 }
 
-/* --- together again ----------------------------------------------------------------------------------- */
+/* --- together again --------------------------------------------------------------- */
 
 static void a_node_keeps_it_once(void **state)
 {
@@ -361,7 +361,9 @@ static void every_rank_has_all_of_it_again(void **state)
     assert_int_equal(nopened, WORLD); /* its own again, and each other's once */
 }
 
-/* Ranks 0, 2, 4 on one node and 1, 3 on another, as --distribution=cyclic has them; 5 alone. */
+/* Ranks 0, 2, 4 on one node and 1, 3 on another, as --distribution=cyclic has them; 5
+ * alone.
+ */
 static void those_of_its_node_come_first_and_others_do_as_well(void **state)
 {
     const int32_t near[] = {0, 2, 4}, order[] = {2, 0, 4};

@@ -190,7 +190,9 @@ static void a_cut_meta_block_is_refused(void **state)
     }
 }
 
-/* Recomputes the checksums of a block whose fields were changed: what a hostile peer sends. */
+/* Recomputes the checksums of a block whose fields were changed: what a hostile peer
+ * sends.
+ */
 static void resign(unsigned char *meta, size_t bytes)
 {
     uint32_t crc = dlr_crc32c(0, meta, 124);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of slots: made, found again, grown, and never a signal when there is no room. */
+/* The files of slots: made, found again, grown, and never a signal when there is no
+ * room.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -73,8 +75,9 @@ static bool fill_up(int dir)
     return fd >= 0 && errno == ENOSPC;
 }
 
-/* In a tmpfs of 1 MiB: which step went wrong, 0 for none, SKIPPED where it cannot be mounted. A write
- * to a page that nobody reserved would be a SIGBUS. */
+/* In a tmpfs of 1 MiB: which step went wrong, 0 for none, SKIPPED where it cannot be
+ * mounted. A write to a page that nobody reserved would be a SIGBUS.
+ */
 #define SKIPPED 77
 static int in_small_tmpfs(const char *path)
 {
@@ -119,7 +122,8 @@ static unsigned long huge_kib(void)
     return all;
 }
 
-/* In a tmpfs that has huge pages for what lies within a file's end, as a job's own has. */
+/* In a tmpfs that has huge pages for what lies within a file's end, as a job's own has.
+ */
 static int in_huge_tmpfs(const char *path)
 {
     enum { BYTES = 8 << 20 };

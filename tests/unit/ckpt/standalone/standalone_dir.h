@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A directory for the library's work without a job, and an environment that has no job. */
+/* A directory for the library's work without a job, and an environment that has no job.
+ */
 #ifndef DLR_TESTS_CKPT_STANDALONE_STANDALONE_DIR_H
 #define DLR_TESTS_CKPT_STANDALONE_STANDALONE_DIR_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lives of programs without a job, one or several ranks in one process: what they save tells step, rank and program. */
+/* Lives of programs without a job, one or several ranks in one process: what they save
+ * tells step, rank and program.
+ */
 #ifndef DLR_TESTS_CKPT_STANDALONE_STANDALONE_RUN_H
 #define DLR_TESTS_CKPT_STANDALONE_STANDALONE_RUN_H
 

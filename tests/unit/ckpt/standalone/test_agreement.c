@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open */
-/* Ranks without a job that start at about the same time, each a process: they load the same version,
- * and read no more of it than they must.
+/* Ranks without a job that start at about the same time, each a process: they load the
+ * same version, and read no more of it than they must.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -157,8 +157,8 @@ static void run(const struct start *s)
         }
 }
 
-/* A file of a rank has ITEMS bytes, as long as ITEMS 4-byte items are shared by four. Its own is read
- * twice, to be checked and to be loaded; heads and words are little.
+/* A file of a rank has ITEMS bytes, as long as ITEMS 4-byte items are shared by four.
+ * Its own is read twice, to be checked and to be loaded; heads and words are little.
  */
 static const struct start starts[] = {
     {"all is well", 4, 0, NULL, LONG_MS, NEW, 2.2},
@@ -271,7 +271,9 @@ static void an_answer_of_a_killed_rank_is_not_believed(void **state)
     run(&corrupt);
 }
 
-/* Rank 0 restores with the others and saves NEW again; then all are killed, before another has begun. */
+/* Rank 0 restores with the others and saves NEW again; then all are killed, before
+ * another has begun.
+ */
 static void write_new_as_rank_0(const char *limit_ms, uint64_t restores)
 {
     struct dlr_ckpt *ck;
@@ -350,7 +352,7 @@ static void a_restore_removes_nothing(void **state)
     run(&starts[0]);
 }
 
-/* --- the talk alone ------------------------------------------------------------------- */
+/* --- the talk alone --------------------------------------------------------------- */
 
 #define SLOW_LIMIT_MS 4000
 #define SLOW_BLOCKS 24 /* each a sixteenth of the limit */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open wrap=openat */
-/* Without a job: ranks that go on from a version that they have not restored themselves. */
+/* Without a job: ranks that go on from a version that they have not restored
+ * themselves.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -68,7 +70,8 @@ static void assert_versions(const char *want)
     assert_string_equal(text, want);
 }
 
-/* Runs f as another process, which ends as one that is killed does: nothing is closed. */
+/* Runs f as another process, which ends as one that is killed does: nothing is closed.
+ */
 static void in_child(void (*f)(void))
 {
     int status;
@@ -82,7 +85,7 @@ static void in_child(void (*f)(void))
     assert_int_equal(status, 0);
 }
 
-/* --- rank 0 restores, and gives the others what it has ------------------------------------ */
+/* --- rank 0 restores, and gives the others what it has ---------------------------- */
 
 static void ranks_go_on_from_what_rank_0_restored(void **state)
 {
@@ -182,7 +185,8 @@ static void a_rank_whose_first_step_is_not_later_has_none_of_it(void **state)
     assert_versions("3 ");
 }
 
-/* Of a version that one rank made, another is the last to save, and has nothing of it. */
+/* Of a version that one rank made, another is the last to save, and has nothing of it.
+ */
 static void what_fewer_ranks_have_made_goes_too(void **state)
 {
     struct dlr_ckpt *ck[2];
@@ -259,7 +263,7 @@ static void nothing_of_another_program_is_removed_after_a_restart(void **state)
     assert_int_equal(count(".aside"), 2); /* nothing of Y's */
 }
 
-/* --- what the program has read itself ------------------------------------------------------ */
+/* --- what the program has read itself --------------------------------------------- */
 
 static void what_a_program_has_read_itself_goes_on(void **state)
 {
@@ -306,7 +310,7 @@ static void what_is_not_there_is_nothing_to_go_on_from(void **state)
     dlr_ckpt_close(ck);
 }
 
-/* --- how much ranks look at --------------------------------------------------------------- */
+/* --- how much ranks look at ------------------------------------------------------- */
 
 static void
 looking_at_versions_grows_with_the_ranks_and_not_with_their_square(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open wrap=renameat,dlr_wall_ns,dlr_standalone_head */
-/* Without a job: what a directory holds that is not this start's. Nothing of it is lost, and nothing is
- * passed over without a word.
+/* Without a job: what a directory holds that is not this start's. Nothing of it is
+ * lost, and nothing is passed over without a word.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -70,7 +70,7 @@ static void put_back(const char *from, const char *to)
     assert_int_equal(rename(a, b), 0);
 }
 
-/* --- what is there and not whole --------------------------------------------------------- */
+/* --- what is there and not whole -------------------------------------------------- */
 
 static const struct spoilt {
     const char *name;
@@ -180,7 +180,8 @@ static void what_failed_verification_is_kept(void **state)
     put_back("r0-2.safetensors.aside-1", "r0-9.safetensors");
 }
 
-/* The very first save of all ranks was cut short: nothing is lost by beginning again. */
+/* The very first save of all ranks was cut short: nothing is lost by beginning again.
+ */
 static void files_that_never_made_a_version_are_a_fresh_start(void **state)
 {
     struct dlr_ckpt *ck = open_as("a", 0, 2);
@@ -195,7 +196,7 @@ static void files_that_never_made_a_version_are_a_fresh_start(void **state)
     assert_int_equal(count(".aside"), 1);
 }
 
-/* --- another program --------------------------------------------------------------------- */
+/* --- another program -------------------------------------------------------------- */
 
 static void another_program_leaves_the_versions_until_its_own_is_whole(void **state)
 {
@@ -300,7 +301,8 @@ static void fewer_ranks_set_aside_what_more_have_left(void **state)
     assert_restores("x", 1, 3);
 }
 
-/* A file as a library wrote it that knew no lines: its key is that of the word "alone". */
+/* A file as a library wrote it that knew no lines: its key is that of the word "alone".
+ */
 static void save_without_line(uint64_t step)
 {
     const struct dlr_ckpt_region region = {.name = "x",
@@ -360,9 +362,11 @@ static void files_without_a_line_are_an_older_one(void **state)
     assert_restores("x", 1, 9);
 }
 
-/* --- mixed versions ---------------------------------------------------------------------- */
+/* --- mixed versions --------------------------------------------------------------- */
 
-/* Start B's rank 0 has gone back and saved step 3 again when its rank 1 comes and finds its own of start A. */
+/* Start B's rank 0 has gone back and saved step 3 again when its rank 1 comes and finds
+ * its own of start A.
+ */
 static void no_version_is_of_two_starts(void **state)
 {
     struct dlr_ckpt *ck;
@@ -383,7 +387,9 @@ static void no_version_is_of_two_starts(void **state)
     assert_restores("a", 2, 3);
 }
 
-/* It loads the state when the others have begun: their files are of no line that goes on from it. */
+/* It loads the state when the others have begun: their files are of no line that goes
+ * on from it.
+ */
 static void ranks_of_which_one_restores_late_are_told(void **state)
 {
     struct dlr_ckpt *ck[2];
@@ -404,7 +410,9 @@ static void ranks_of_which_one_restores_late_are_told(void **state)
     assert_restores("a", 2, 2);
 }
 
-/* What was read well a moment ago is not read at the last look: it must not go on under another number. */
+/* What was read well a moment ago is not read at the last look: it must not go on under
+ * another number.
+ */
 static void a_head_that_is_not_read_again_makes_no_other_line(void **state)
 {
     struct dlr_ckpt *ck[2];
@@ -431,7 +439,7 @@ static void a_head_that_is_not_read_again_makes_no_other_line(void **state)
     assert_restores("a", 2, 3);
 }
 
-/* --- two at once ------------------------------------------------------------------------- */
+/* --- two at once ------------------------------------------------------------------ */
 
 static void two_programs_at_once_are_refused(void **state)
 {
@@ -488,7 +496,8 @@ static void assert_refused_elsewhere(void)
     assert_true(there("r0-1.safetensors"));
 }
 
-/* The kernel gives up all locks of a file when a process closes one descriptor of it. */
+/* The kernel gives up all locks of a file when a process closes one descriptor of it.
+ */
 static void a_second_handle_that_is_closed_leaves_the_lock(void **state)
 {
     struct dlr_ckpt *ck = open_as("x", 0, 1), *second = open_as("x", 0, 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open wrap=renameat,unlinkat,fallocate,ftruncate,pwrite,fsync */
-/* Without a job: a file that nobody needs any more is written over by the next version. Whoever still needs it keeps
- * what it has, and an end at any system call costs no version that was whole.
+/* Without a job: a file that nobody needs any more is written over by the next version.
+ * Whoever still needs it keeps what it has, and an end at any system call costs no
+ * version that was whole.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -129,7 +130,7 @@ static ino_t inode_of(uint64_t step)
     return stat(path, &st) == 0 ? st.st_ino : 0;
 }
 
-/* --- the same blocks again ----------------------------------------------------------------- */
+/* --- the same blocks again -------------------------------------------------------- */
 
 static void a_file_that_goes_is_written_over_by_the_next(void **state)
 {
@@ -181,7 +182,7 @@ static void files_of_another_length_end_where_they_end(void **state)
     }
 }
 
-/* --- who still needs it -------------------------------------------------------------------- */
+/* --- who still needs it ----------------------------------------------------------- */
 
 enum need { OPEN, MAPPED, LINKED, NEEDS };
 
@@ -275,7 +276,7 @@ static void what_was_set_aside_is_never_written_over(void **state)
     assert_true(there("r0-2.safetensors.aside-1"));
 }
 
-/* --- an end, and a failure, at every call --------------------------------------------------- */
+/* --- an end, and a failure, at every call ----------------------------------------- */
 
 /* Each version that a list shows is whole; their number. */
 static int assert_whole(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open */
-/* The library without a job: files in a directory, several ranks one after the other. */
+/* The library without a job: files in a directory, several ranks one after the other.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -95,8 +96,8 @@ static void run_steps(int world, uint64_t from, uint64_t to, unsigned every)
         leave(&r[k]);
 }
 
-/* Optimizer state exists from step 3 on; the program ends before anything is saved with it, or
- * after.
+/* Optimizer state exists from step 3 on; the program ends before anything is saved with
+ * it, or after.
  */
 static void
 a_layout_change_keeps_the_old_version_until_the_new_one_is_written(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open wrap=fcntl */
-/* Without a job: ranks of two starts in one directory, none of which has restored; and file systems without locks, where
- * nobody can tell.
+/* Without a job: ranks of two starts in one directory, none of which has restored; and
+ * file systems without locks, where nobody can tell.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static int begin(void **state)
     return setup(state);
 }
 
-/* --- by what they are told from each other -------------------------------------------------- */
+/* --- by what they are told from each other ---------------------------------------- */
 
 static const struct pair {
     const char *name, *a, *b;
@@ -175,10 +175,11 @@ static void a_program_is_called_as_its_script(void **state)
     }
 }
 
-/* --- at once ------------------------------------------------------------------------------- */
+/* --- at once ---------------------------------------------------------------------- */
 
-/* A rank of a start of its own as another process, which goes on from a version (0: from
- * nothing), saves a step and stays until it is killed. */
+/* A rank of a start of its own as another process, which goes on from a version (0:
+ * from nothing), saves a step and stays until it is killed.
+ */
 static pid_t live(const char *env, int rank, int world, uint64_t from, uint64_t step)
 {
     int ready[2];
@@ -259,9 +260,11 @@ static void ranks_of_one_start_meet(void **state)
     assert_restores("b", 2, 1);
 }
 
-/* --- one after the other ------------------------------------------------------------------- */
+/* --- one after the other ---------------------------------------------------------- */
 
-/* Start A saved step 3 and was killed; of start B, which begins as A did, one rank has when it is killed. */
+/* Start A saved step 3 and was killed; of start B, which begins as A did, one rank has
+ * when it is killed.
+ */
 static void a_start_that_is_killed_leaves_no_version_of_two(void **state)
 {
     for (int rank = 0; rank < 2; rank++)
@@ -346,7 +349,7 @@ static void of_two_checkpoints_of_one_process_the_later_one_saves(void **state)
     assert_int_equal(count("-1.safetensors.aside"), 1);
 }
 
-/* --- without locks ------------------------------------------------------------------------- */
+/* --- without locks ---------------------------------------------------------------- */
 
 static const int codes[] = {ENOLCK, ENOSYS, EOPNOTSUPP};
 

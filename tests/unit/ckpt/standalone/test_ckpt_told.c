@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open */
-/* What a version holds is told before memory is allocated for it: without a job, ranks one after the
- * other.
+/* What a version holds is told before memory is allocated for it: without a job, ranks
+ * one after the other.
  */
 #include <errno.h>
 #include <setjmp.h>

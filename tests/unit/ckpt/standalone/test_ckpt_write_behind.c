@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open wrap=renameat,fstatvfs,pthread_cond_clockwait */
-/* The library without a job, whose files are written behind the program: a disk that is slow or full, a version that
- * is bad, the end of the program.
+/* The library without a job, whose files are written behind the program: a disk that is
+ * slow or full, a version that is bad, the end of the program.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -200,7 +200,7 @@ static unsigned times(const char *text, const char *part)
     return n;
 }
 
-/* --- a disk that is slow ------------------------------------------------------------------ */
+/* --- a disk that is slow ---------------------------------------------------------- */
 
 static void a_fence_does_not_wait_for_the_file(void **state)
 {
@@ -244,7 +244,7 @@ static void the_third_save_waits_and_is_given_up_and_one_line_says_so(void **sta
     assert_restores(1, 5);
 }
 
-/* --- a disk that is full ------------------------------------------------------------------ */
+/* --- a disk that is full ---------------------------------------------------------- */
 
 static void a_full_disk_costs_versions_and_not_the_program(void **state)
 {
@@ -286,7 +286,7 @@ static void a_version_that_one_rank_could_not_write_is_none(void **state)
     }
 }
 
-/* --- a version that is bad ---------------------------------------------------------------- */
+/* --- a version that is bad -------------------------------------------------------- */
 
 static void what_is_marked_bad_while_it_is_written_is_not_restored(void **state)
 {
@@ -310,7 +310,7 @@ static void what_is_marked_bad_while_it_is_written_is_not_restored(void **state)
     }
 }
 
-/* --- the end of the program --------------------------------------------------------------- */
+/* --- the end of the program ------------------------------------------------------- */
 
 static void by_exit(void)
 {
@@ -351,7 +351,9 @@ static const struct end {
     {"SIGTERM", by_sigterm, false, 1},
 };
 
-/* Saves 1, which is durable, then 2 and 3, which stand still until the program is about to end. */
+/* Saves 1, which is durable, then 2 and 3, which stand still until the program is about
+ * to end.
+ */
 static void live(const struct end *e)
 {
     struct dlr_ckpt *ck = open_as(0, 1, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/open */
-/* Which steps are saved where nobody says: rank 0's learning, what others make of its word, and
- * ranks of different speeds, each a process.
+/* Which steps are saved where nobody says: rank 0's learning, what others make of its
+ * word, and ranks of different speeds, each a process.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -92,7 +92,8 @@ static void saves_keep_to_the_budget(void **state)
     }
 }
 
-/* The others' fences take longer, and rank 0 waits for them in the step that follows. */
+/* The others' fences take longer, and rank 0 waits for them in the step that follows.
+ */
 static void what_a_slower_ranks_saves_take_counts(void **state)
 {
     struct rank r;
@@ -157,7 +158,9 @@ static void dearer_saves_are_rarer_and_cheaper_ones_more_frequent(void **state)
     end(&r);
 }
 
-/* The file of a save is written for write_ms beside the steps that follow it; a save that comes earlier waits. */
+/* The file of a save is written for write_ms beside the steps that follow it; a save
+ * that comes earlier waits.
+ */
 static bool pass_beside_file(struct rank *r, uint64_t step, int64_t step_ms,
                              int64_t write_ms)
 {
@@ -336,7 +339,7 @@ static void what_an_earlier_start_has_left_is_removed(void **state)
     end(&r);
 }
 
-/* --- processes -------------------------------------------------------------------------- */
+/* --- processes -------------------------------------------------------------------- */
 
 #define WORLD 4
 #define STEPS 300
@@ -430,7 +433,9 @@ static void ranks_that_work_together_save_the_same_steps(void **state)
     munmap(sh, sizeof(*sh));
 }
 
-/* Each at its own pace: some hear of a stride late, and still there is a version to begin from. */
+/* Each at its own pace: some hear of a stride late, and still there is a version to
+ * begin from.
+ */
 static void ranks_that_do_not_still_leave_whole_versions(void **state)
 {
     struct shared *sh = run_all(false);

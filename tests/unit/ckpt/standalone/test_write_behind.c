@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots written behind a program: their order, the wait for a slot, failures, and the end of the process. */
+/* Snapshots written behind a program: their order, the wait for a slot, failures, and
+ * the end of the process.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -208,7 +210,7 @@ static void a_forked_child_has_none_of_the_memory(void **state)
     dlr_write_behind_free(b);
 }
 
-/* --- the end of the process --------------------------------------------------------------- */
+/* --- the end of the process ------------------------------------------------------- */
 
 static atomic_uint *written;
 

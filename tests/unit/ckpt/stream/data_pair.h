@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sender and a receiver (tests/support/data_rig.h) with a slot of RANK that is sealed at the one, and
- * two for its copies at the other. What fails ends the test.
+/* A sender and a receiver (tests/support/data_rig.h) with a slot of RANK that is sealed
+ * at the one, and two for its copies at the other. What fails ends the test.
  */
 #ifndef DLR_TESTS_CKPT_STREAM_DATA_PAIR_H
 #define DLR_TESTS_CKPT_STREAM_DATA_PAIR_H

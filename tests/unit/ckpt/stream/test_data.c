@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-data */
-/* Two or three dlrover-data processes on this host, over UCX's TCP, and this program in the
- * role of their agents; test_data_midway.c has what comes in between.
+/* Two or three dlrover-data processes on this host, over UCX's TCP, and this program in
+ * the role of their agents; test_data_midway.c has what comes in between.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -188,7 +188,9 @@ static char task_state(pid_t pid, int tid)
     return state;
 }
 
-/* CPU time of the process's threads of idle priority, in ns; 0: one of them is not at rest. */
+/* CPU time of the process's threads of idle priority, in ns; 0: one of them is not at
+ * rest.
+ */
 static uint64_t ran_idle(pid_t pid)
 {
     char path[64];

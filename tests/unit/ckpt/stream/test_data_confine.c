@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-data */
-/* What the data process can no longer do, each thing in a process of its own and in a thread that was there
- * before; and that the program itself is confined so.
+/* What the data process can no longer do, each thing in a process of its own and in a
+ * thread that was there before; and that the program itself is confined so.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -318,7 +318,9 @@ static void what_a_confined_process_cannot_do(void **state)
     }
 }
 
-/* A state directory that is not there, or does not answer, costs that one step and no other. */
+/* A state directory that is not there, or does not answer, costs that one step and no
+ * other.
+ */
 static void a_missing_directory_leaves_the_other_steps(void **state)
 {
     const struct dlr_confine c = {memory, "/nonexistent/a/b", "", ""};

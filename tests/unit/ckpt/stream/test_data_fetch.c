@@ -28,7 +28,9 @@ struct pair {
     struct rig_data from, to;
 };
 
-/* RANK's copy of v at from; to has slots of its own for that rank, and one for what is brought. */
+/* RANK's copy of v at from; to has slots of its own for that rank, and one for what is
+ * brought.
+ */
 static void pair_up(struct pair *p, struct dlr_version v)
 {
     struct dlr_slot *src;

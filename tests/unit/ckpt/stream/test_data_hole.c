@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-data */
-/* A network that swallows what is sent and says nothing, between two dlrover-data processes that
- * have a network namespace each: either side sends to a hardware address that nobody has.
+/* A network that swallows what is sent and says nothing, between two dlrover-data
+ * processes that have a network namespace each: either side sends to a hardware address
+ * that nobody has.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -27,8 +28,8 @@
 
 static const struct dlr_version v6 = {ROUND, 6}, v7 = {ROUND, 7}, v8 = {ROUND, 8};
 
-/* Runs a command on both sides: "A" in it is the side's own number, "B" the other's; its namespace
- * is called "sideA".
+/* Runs a command on both sides: "A" in it is the side's own number, "B" the other's;
+ * its namespace is called "sideA".
  */
 static bool both(const char *words)
 {
@@ -60,8 +61,8 @@ static void fill_hole(void)
                      "dev v0 nud permanent"));
 }
 
-/* Where namespaces have their names is a mount of this process and its children: however they end,
- * nothing is left.
+/* Where namespaces have their names is a mount of this process and its children:
+ * however they end, nothing is left.
  */
 static bool have_names(void)
 {
@@ -70,7 +71,9 @@ static bool have_names(void)
            mount("none", "/run/netns", "tmpfs", 0, NULL) == 0;
 }
 
-/* Skipped where that is not allowed, or there is no ip(8); what fails then is a failure. */
+/* Skipped where that is not allowed, or there is no ip(8); what fails then is a
+ * failure.
+ */
 static int make_networks(void)
 {
     static const char link[] =
@@ -146,7 +149,9 @@ static struct ports connections(const struct rig_data *p)
     return all;
 }
 
-/* Sockets of the side's network that listen, and those of them at lo's or at any address. */
+/* Sockets of the side's network that listen, and those of them at lo's or at any
+ * address.
+ */
 static unsigned listeners(const struct rig_data *p, unsigned *ret_wide)
 {
     unsigned address, state, n = 0;
@@ -170,7 +175,9 @@ static unsigned listeners(const struct rig_data *p, unsigned *ret_wide)
     return n;
 }
 
-/* UCX is not there to obey a stranger, and nothing listens beside the network that was given. */
+/* UCX is not there to obey a stranger, and nothing listens beside the network that was
+ * given.
+ */
 static void only_the_sealed_stream_listens(void **state)
 {
     bool sealed = !dlr_streq(getenv(RIG_TRANSPORT), "ucx");
@@ -190,7 +197,9 @@ static void only_the_sealed_stream_listens(void **state)
     pair_down(&p);
 }
 
-/* Who calls from a node of the job before that is known is heard then, and loses nothing. */
+/* Who calls from a node of the job before that is known is heard then, and loses
+ * nothing.
+ */
 static void only_the_jobs_nodes_are_heard(void **state)
 {
     struct pair p;
@@ -222,8 +231,9 @@ static bool has_another(struct ports now, struct ports before)
     return false;
 }
 
-/* Sends v8, with this id and those after it: TCP of the other side may have put off what it says next
- * for longer than a copy waits. Then it is sent once more, as a supervisor has the next version sent.
+/* Sends v8, with this id and those after it: TCP of the other side may have put off
+ * what it says next for longer than a copy waits. Then it is sent once more, as a
+ * supervisor has the next version sent.
  */
 static void expect_sent(struct pair *p, uint64_t id)
 {
@@ -236,8 +246,8 @@ static void expect_sent(struct pair *p, uint64_t id)
     assert_int_equal(rc, 0);
 }
 
-/* On a connection that worked, then on one that is not made. A transfer behind the hole has a new one,
- * which does not wait for what TCP will try again.
+/* On a connection that worked, then on one that is not made. A transfer behind the hole
+ * has a new one, which does not wait for what TCP will try again.
  */
 static void copies_are_given_up_and_go_on_afterwards(void **state)
 {

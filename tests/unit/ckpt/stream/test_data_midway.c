@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-data */
-/* What happens to dlrover-data processes in the middle of a copy: they die, fall silent, are started
- * again, or find another snapshot than the one that they began with.
+/* What happens to dlrover-data processes in the middle of a copy: they die, fall
+ * silent, are started again, or find another snapshot than the one that they began
+ * with.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -64,8 +65,8 @@ static bool is_filled(const struct dlr_slot *slot)
            dlr_slot_state(slot) == DLR_SLOT_COPYING;
 }
 
-/* Sends v7 and returns in the middle of it, with a receiver that is stopped: begins anew when it
- * was too quick for us.
+/* Sends v7 and returns in the middle of it, with a receiver that is stopped: begins
+ * anew when it was too quick for us.
  */
 static void send_and_catch(struct pair *p)
 {
@@ -160,7 +161,8 @@ static void a_killed_receiver_ends_the_transfer(void **state)
     pair_down(&p);
 }
 
-/* The peer says nothing more and its kernel keeps the connection: what a dead node is. */
+/* The peer says nothing more and its kernel keeps the connection: what a dead node is.
+ */
 static void a_silent_receiver_is_left_at_the_next_round(void **state)
 {
     struct pair p;
@@ -174,8 +176,8 @@ static void a_silent_receiver_is_left_at_the_next_round(void **state)
     pair_down(&p);
 }
 
-/* A sender that died, or that thaws when its round is over: the slot is never whole and is
- * used again, and nothing of the old transfer gets into it.
+/* A sender that died, or that thaws when its round is over: the slot is never whole and
+ * is used again, and nothing of the old transfer gets into it.
  */
 static void a_lost_sender_leaves_the_slot_usable(void **state)
 {

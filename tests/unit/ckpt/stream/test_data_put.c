@@ -38,7 +38,9 @@ static bool holds_socket(pid_t pid, unsigned inode)
     return dlr_streq(link, want);
 }
 
-/* Listening sockets of a process: how many, and how many of them a connect to the loopback would reach. */
+/* Listening sockets of a process: how many, and how many of them a connect to the
+ * loopback would reach.
+ */
 static unsigned listeners(pid_t pid, unsigned *ret_loopback)
 {
     DLR_AUTO_FCLOSE FILE *f = NULL;
@@ -100,8 +102,8 @@ static bool find_port(pid_t pid, unsigned *ret_addr, unsigned *ret_port)
     return false;
 }
 
-/* What UCX does with a PUT request of a process that it has never heard of: "obeyed" or "dropped". address: 0, or
- * where a word is to be written.
+/* What UCX does with a PUT request of a process that it has never heard of: "obeyed" or
+ * "dropped". address: 0, or where a word is to be written.
  */
 static void put(const struct rig_data *p, uint64_t address, char ret[16])
 {
@@ -177,7 +179,9 @@ static uint64_t address_of(const struct rig_data *p, unsigned k)
     return at;
 }
 
-/* A copy that is whole stays as it was checked, and so do its sums; a free slot is given nothing. */
+/* A copy that is whole stays as it was checked, and so do its sums; a free slot is
+ * given nothing.
+ */
 static void what_a_stranger_writes_into_a_slot_does_not_stay(void **state)
 {
     static const char *const what[] = {"data", "sums", "a free slot"};

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-data */
-/* What lies in memory goes bad: it is found, told, and no copy any more; a good one may come in its place. */
+/* What lies in memory goes bad: it is found, told, and no copy any more; a good one may
+ * come in its place.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -195,7 +197,8 @@ static void a_slot_that_a_worker_has_taken_is_not_written(void **state)
     pair_down(&pair);
 }
 
-/* Else the rank would have one slot, and never save again; what its worker fills stays. */
+/* Else the rank would have one slot, and never save again; what its worker fills stays.
+ */
 static void what_a_data_process_leaves_unfinished_is_free(void **state)
 {
     struct pair pair;

@@ -29,7 +29,9 @@ static void only_a_long_time_beyond_the_next_look_counts(void **state)
     }
 }
 
-/* 8 s until a silent connection is given up would have passed with the first signal to go on. */
+/* 8 s until a silent connection is given up would have passed with the first signal to
+ * go on.
+ */
 static void a_time_from_before_is_as_long_ago_as_then(void **state)
 {
     assert_int_equal(dlr_stopped_time_moved(4000, 3600000, 3605000), 3604000);

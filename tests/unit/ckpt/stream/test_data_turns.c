@@ -108,7 +108,9 @@ static void who_was_late_stays_at_its_own_priority_for_a_while(void **state)
     assert_true(dlr_turns_over(t, false, true, 5000 + DLR_TURNS_REFRAIN_MS));
 }
 
-/* Works without end at idle priority, which somebody else on its only core does not let it do. */
+/* Works without end at idle priority, which somebody else on its only core does not let
+ * it do.
+ */
 static bool starve(void *arg, bool low)
 {
     struct dlr_turns **turns = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-data */
-/* Parity between dlrover-data processes on this host: one with a set's snapshots, one for each
- * parity shard, one that rebuilds what is lost.
+/* Parity between dlrover-data processes on this host: one with a set's snapshots, one
+ * for each parity shard, one that rebuilds what is lost.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,7 +111,9 @@ static int send_to(struct set *s, struct rig_data *from, int32_t rank,
     return rig_done(from, id, NULL, 0);
 }
 
-/* Every member's snapshot goes to every holder, which tells of all when its shard is whole. */
+/* Every member's snapshot goes to every holder, which tells of all when its shard is
+ * whole.
+ */
 static void save(struct set *s, struct dlr_version v)
 {
     struct dlr_local_msg msg;
@@ -271,7 +273,8 @@ static void a_rank_that_runs_there_gets_its_own_slot_back(void **state)
     set_down(&s);
 }
 
-/* A supervisor's orders go to each node by itself, and the receiver's may be the last. */
+/* A supervisor's orders go to each node by itself, and the receiver's may be the last.
+ */
 static void parts_that_are_sent_before_the_order_wait_for_it(void **state)
 {
     static const unsigned have[N] = {1, 2, 3};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timer that kills a worker: this program plays the agent, a child of it the worker. */
+/* The timer that kills a worker: this program plays the agent, a child of it the
+ * worker.
+ */
 #include <linux/futex.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -74,7 +76,9 @@ static void *nothing(void *arg)
     return arg;
 }
 
-/* A child of the worker: as a loader of data it uses threads, and lives while it is spoken to. */
+/* A child of the worker: as a loader of data it uses threads, and lives while it is
+ * spoken to.
+ */
 static void begin_child(int in, int out)
 {
     pthread_t thread;
@@ -90,7 +94,9 @@ static void begin_child(int in, int out)
     _exit(0);
 }
 
-/* A worker that follows a page with this lease; more_fd (-1: none) is followed after it. */
+/* A worker that follows a page with this lease; more_fd (-1: none) is followed after
+ * it.
+ */
 static struct worker begin(uint64_t lease_ns, int more_fd)
 {
     struct worker w;
@@ -220,7 +226,9 @@ static void one_that_is_over_already_kills_before_a_word(void **state)
     assert_int_equal(end(&w), SIGKILL);
 }
 
-/* A worker that lives on when its first lease, which next_ns has taken the place of, is over. */
+/* A worker that lives on when its first lease, which next_ns has taken the place of, is
+ * over.
+ */
 static struct worker outlive(uint64_t next_ns)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -284,7 +292,9 @@ static void a_forked_child_has_no_timer_and_threads_of_its_own(void **state)
     munmap(w.page, DLR_PAGE_SIZE);
 }
 
-/* A checkpoint that is opened again gets a new page; the old one is not written any more. */
+/* A checkpoint that is opened again gets a new page; the old one is not written any
+ * more.
+ */
 static void the_newest_page_counts(void **state)
 {
     bool lives = false;

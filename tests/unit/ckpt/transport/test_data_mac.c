@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/slot,common/local needs=dlrover-data */
-/* What a sender believes of what somebody says in the receiver's place over UCX; and the tags themselves. */
+/* What a sender believes of what somebody says in the receiver's place over UCX; and
+ * the tags themselves.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -231,7 +233,7 @@ static void a_refusal_needs_no_key(void **state)
     expect_end(p, ESTALE);
 }
 
-/* --- the tags ----------------------------------------------------------------------------- */
+/* --- the tags --------------------------------------------------------------------- */
 
 /* Each bit of a head and of its data counts, and of where it belongs. */
 static void a_changed_bit_is_found(void **state)
@@ -265,7 +267,9 @@ static void a_changed_bit_is_found(void **state)
                      -EKEYREJECTED);
 }
 
-/* Nothing that is seen on the wire, and nothing that another purpose has, is a key of a transfer. */
+/* Nothing that is seen on the wire, and nothing that another purpose has, is a key of a
+ * transfer.
+ */
 static void keys_are_apart(void **state)
 {
     unsigned char secret[DLR_WIRE_TOKEN] = "secret", a[DLR_MAC_KEY], b[DLR_MAC_KEY];

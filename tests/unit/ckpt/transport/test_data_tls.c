@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ends of a stream in one process, and whoever else reaches their ports: nobody without the round's key gets
- * or holds anything, and what goes wrong on the way ends a connection and changes no byte.
+/* Two ends of a stream in one process, and whoever else reaches their ports: nobody
+ * without the round's key gets or holds anything, and what goes wrong on the way ends a
+ * connection and changes no byte.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +21,8 @@
 #include "common/base/clock.h"
 
 #define LIMIT_MS 30000
-#define PART                                                                           \
-    3 /* bytes before an address of the stream in one of ckpt/transport/net.h */
+/* bytes before an address of the stream in one of ckpt/transport/net.h */
+#define PART 3
 static unsigned char token[16]; /* what goes where nothing is sealed: not looked at */
 
 #define KIND 1 /* BEGIN, which may have any length */
@@ -253,7 +254,7 @@ static void two_that_call_each_other_at_once_both_get_through(void **state)
     assert_int_equal(t->a.down + t->b.down, 0);
 }
 
-/* --- strangers ---------------------------------------------------------------------------- */
+/* --- strangers -------------------------------------------------------------------- */
 
 /* From this address; 0: from the one that is called. */
 static int connect_from(const struct end *e, in_addr_t host)
@@ -370,7 +371,9 @@ static unsigned count_descriptors(void)
 
 #define STRANGERS 200
 
-/* Those who say nothing, or half of a hello, are cut: the oldest when they are many, all when their time is over. */
+/* Those who say nothing, or half of a hello, are cut: the oldest when they are many,
+ * all when their time is over.
+ */
 static void strangers_hold_next_to_nothing(void **state)
 {
     struct ends *t = *state;
@@ -441,7 +444,7 @@ static void a_client_without_the_key_is_told_nothing(void **state)
     close(fd);
 }
 
-/* --- keys --------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------- */
 
 static void expect_stale(struct ends *t)
 {
@@ -499,7 +502,8 @@ static void who_has_no_key_yet_is_waited_for(void **state)
     assert_int_equal(sent.failed, 0);
 }
 
-/* A connection of the former round, which the caller keeps, carries nothing any more. */
+/* A connection of the former round, which the caller keeps, carries nothing any more.
+ */
 static void a_connection_of_a_former_round_is_not_heard(void **state)
 {
     struct ends *t = *state;
@@ -537,9 +541,11 @@ static void the_next_address_is_tried(void **state)
     expect_copy(t, 5000, 3);
 }
 
-/* --- the way ------------------------------------------------------------------------------ */
+/* --- the way ---------------------------------------------------------------------- */
 
-/* Between both: passes on what comes, and changes one bit of what a says after so many bytes. */
+/* Between both: passes on what comes, and changes one bit of what a says after so many
+ * bytes.
+ */
 struct middle {
     int listener, a, b;
     size_t passed, flip_at;
@@ -585,7 +591,8 @@ static void pass(struct middle *m)
         shutdown(m->a, SHUT_RDWR);
 }
 
-/* Wherever it is: the hello, the frames, the data. Without it all of it gets through. */
+/* Wherever it is: the hello, the frames, the data. Without it all of it gets through.
+ */
 static void a_bit_changed_on_the_way_ends_the_connection(void **state)
 {
     static const size_t flips[] = {SIZE_MAX, 60, 200, 900, 100000, 199999};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames between two ends without a connection: what a peer may say, and what it may not. */
+/* Frames between two ends without a connection: what a peer may say, and what it may
+ * not.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=ckpt/slot,common/local needs=dlrover-data */
-/* What a data process would never send: every length, place and identity of its messages
- * changed in turn. None may be obeyed, and the right ones still are afterwards.
+/* What a data process would never send: every length, place and identity of its
+ * messages changed in turn. None may be obeyed, and the right ones still are
+ * afterwards.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -58,7 +59,8 @@ static void on_sent(void *arg, int rc)
     *(bool *)arg = true;
 }
 
-/* Sends head and data in one piece, or offers data; returns when UCX is done with it. */
+/* Sends head and data in one piece, or offers data; returns when UCX is done with it.
+ */
 static void raw_send(struct raw *r, unsigned kind, bool offer, struct dlr_net_part head,
                      struct dlr_net_part data)
 {
@@ -464,7 +466,8 @@ static void tag_of_another_id(const struct raw *r, struct dlr_wire_block *head,
     head->id--;
 }
 
-/* Their sums are right: nothing but the tag tells them from what the sender has sent. */
+/* Their sums are right: nothing but the tag tells them from what the sender has sent.
+ */
 static void a_block_that_its_sender_has_not_made_is_refused(void **state)
 {
     static const struct {

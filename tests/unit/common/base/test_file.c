@@ -21,7 +21,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 
-/* --- the system under common/base/file.c, with faults ------------------------------------- */
+/* --- the system under common/base/file.c, with faults ----------------------------- */
 
 enum fault { NONE, FAIL, CRASH };
 
@@ -81,7 +81,7 @@ int __wrap_renameat(int from, const char *a, int to, const char *b)
     return meets_fault('r') ? -1 : __real_renameat(from, a, to, b);
 }
 
-/* --- one directory for each test ----------------------------------------------------- */
+/* --- one directory for each test -------------------------------------------------- */
 
 struct place {
     char path[PATH_MAX];
@@ -140,7 +140,7 @@ static unsigned entries(struct place *place)
     return n;
 }
 
-/* --- tests --------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void a_file_is_made_durable_in_the_right_order(void **state)
 {

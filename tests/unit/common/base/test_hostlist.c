@@ -76,7 +76,9 @@ static void lists_of_16384_nodes_fit_in_one_string(void **state)
     }
 }
 
-/* Slurm has no shorter form for these either, and its own SLURM_JOB_NODELIST does not fit. */
+/* Slurm has no shorter form for these either, and its own SLURM_JOB_NODELIST does not
+ * fit.
+ */
 static void names_without_a_pattern_are_refused(void **state)
 {
     const char **names = make("n", 5, "-rack", NODES, 1);

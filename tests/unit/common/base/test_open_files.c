@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-supervisor */
-/* Limits of descriptors: the daemons' own, the users', and one that is too low for the job. */
+/* Limits of descriptors: the daemons' own, the users', and one that is too low for the
+ * job.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -238,7 +238,7 @@ static void more_descriptors_than_allowed_are_not_sent(void **state)
     assert_int_equal(dlr_local_send(pair->a, &out, fds, DLR_LOCAL_FDS + 1), -EINVAL);
 }
 
-/* --- sockets with a path --------------------------------------------------------------- */
+/* --- sockets with a path ---------------------------------------------------------- */
 
 struct place {
     char dir[64], path[96];
@@ -288,7 +288,9 @@ static void a_listener_is_private_and_knows_its_peer(void **state)
     assert_int_equal(pid, getpid());
 }
 
-/* Somebody else's socket in our place: he would hear what workers say, and send them descriptors. */
+/* Somebody else's socket in our place: he would hear what workers say, and send them
+ * descriptors.
+ */
 static void a_socket_of_another_user_is_not_spoken_to(void **state)
 {
     struct place *place = *state;

@@ -26,8 +26,8 @@
 
 static struct rig rig;
 
-/* A task as slurmstepd makes it: our child, leader of its group, with a child of its own in it
- * that holds the write end of alive.
+/* A task as slurmstepd makes it: our child, leader of its group, with a child of its
+ * own in it that holds the write end of alive.
  */
 static pid_t start_task(int alive[2])
 {
@@ -71,8 +71,8 @@ static void expect_task(int rank, pid_t pid)
     json_decref(msg);
 }
 
-/* A task that ended after since_ms. When it took us too long to tell its status, the agent did
- * not wait for that.
+/* A task that ended after since_ms. When it took us too long to tell its status, the
+ * agent did not wait for that.
  */
 static void expect_exit_since(int64_t since_ms, int rank, int status)
 {
@@ -198,7 +198,9 @@ static void kill_takes_tasks_and_their_children(void **state)
     dlr_rig_stop(&rig);
 }
 
-/* As the supervisor starts srun: with the round's marks, and what is taken out for tasks. */
+/* As the supervisor starts srun: with the round's marks, and what is taken out for
+ * tasks.
+ */
 static pid_t start_srun(void)
 {
     int exec[2];
@@ -298,7 +300,9 @@ static void await_lease(void)
     dlr_rig_sync(&rig); /* and the answer is there */
 }
 
-/* As slurmstepd does it: SIGTSTP, SIGSTOP, a while later SIGCONT. Returns before the SIGCONT. */
+/* As slurmstepd does it: SIGTSTP, SIGSTOP, a while later SIGCONT. Returns before the
+ * SIGCONT.
+ */
 static void suspend_agent(void)
 {
     siginfo_t info;
@@ -349,8 +353,8 @@ static void a_suspension_told_to_the_parent_reaches_the_agent(void **state)
     dlr_rig_stop(&rig);
 }
 
-/* Slurm's, to all steps of the job: the task has it, too. The supervisor goes with the script, and the
- * agent kills nothing, asks nobody and ends after its task.
+/* Slurm's, to all steps of the job: the task has it, too. The supervisor goes with the
+ * script, and the agent kills nothing, asks nobody and ends after its task.
  */
 static void sigterm_leaves_the_tasks_to_slurm(void **state)
 {
@@ -423,7 +427,9 @@ static void pids_of_others_are_refused(void **state)
     dlr_rig_stop(&rig);
 }
 
-/* The socket is in a directory of its user's alone; should that ever be open, its peer is asked for all the same. */
+/* The socket is in a directory of its user's alone; should that ever be open, its peer
+ * is asked for all the same.
+ */
 static void another_user_is_not_heard_on_the_agents_socket(void **state)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-agent */
-/* A worker has found a copy of the version to restore corrupt: its slot is not offered again, and a good
- * copy may come to where it lay.
+/* A worker has found a copy of the version to restore corrupt: its slot is not offered
+ * again, and a good copy may come to where it lay.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,8 @@
 static struct rig rig;
 static struct worker w; /* of rank OWN */
 
-/* Ranks OWN and MATE have a committed version, and are to restore it in the next round. */
+/* Ranks OWN and MATE have a committed version, and are to restore it in the next round.
+ */
 static void begin(void)
 {
     struct worker all[2];

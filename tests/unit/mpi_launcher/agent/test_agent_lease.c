@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=dlr_agent_send_supervisor,dlr_agent_send_supervisor_bytes */
-/* The engine of beats and leases alone, and what holds a lease while the job is suspended. */
+/* The engine of beats and leases alone, and what holds a lease while the job is
+ * suspended.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +39,7 @@ static struct rig {
     char said[256];
 } rig;
 
-/* --- the supervisor ---------------------------------------------------------------------- */
+/* --- the supervisor --------------------------------------------------------------- */
 
 void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg);
 void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg)
@@ -72,7 +74,7 @@ void __wrap_dlr_agent_send_supervisor_bytes(struct dlr_agent_base *base,
     dlr_agent_lease_take(rig.lease, buf, sizeof(buf));
 }
 
-/* --- events ------------------------------------------------------------------------------ */
+/* --- events ----------------------------------------------------------------------- */
 
 static void on_answered(void *arg)
 {
@@ -124,7 +126,7 @@ static const struct dlr_agent_lease_ops ops = {
     .tasks = count_tasks,
 };
 
-/* ----------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-agent */
-/* The agent as one that is told things: orders, signals, what is malformed; its data process. */
+/* The agent as one that is told things: orders, signals, what is malformed; its data
+ * process.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -138,7 +140,9 @@ static pid_t next_data_process(bool with)
     }
 }
 
-/* With its first word it is told of the round once more, between whatever else is noted then. */
+/* With its first word it is told of the round once more, between whatever else is noted
+ * then.
+ */
 static void start_with_data_process(const char *more)
 {
     dlr_rig_start(&rig, more);
@@ -146,7 +150,9 @@ static void start_with_data_process(const char *more)
     next_data_process(true);
 }
 
-/* Of parity: no other node could send it once more, and peek may ask for it after the restore. */
+/* Of parity: no other node could send it once more, and peek may ask for it after the
+ * restore.
+ */
 static void a_copy_that_was_made_here_stays_until_a_commit(void **state)
 {
     start_with_data_process(NULL);
@@ -174,7 +180,9 @@ static void ask_for_slots(const char *answer)
     json_decref(msg);
 }
 
-/* Two ranks have slots here. What is made is read until go, and saves come before it from then on. */
+/* Two ranks have slots here. What is made is read until go, and saves come before it
+ * from then on.
+ */
 static void a_copy_that_was_made_here_leaves_room_for_saves(void **state)
 {
     start_with_data_process("--ckpt-mem=1m");

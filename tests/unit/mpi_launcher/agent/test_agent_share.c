@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-agent */
-/* The agent of ranks that keep REPLICATED regions between them: who they are, and that they name
- * the same.
+/* The agent of ranks that keep REPLICATED regions between them: who they are, and that
+ * they name the same.
  */
 #include <setjmp.h>
 #include <stdarg.h>

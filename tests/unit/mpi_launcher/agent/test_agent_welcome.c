@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-agent */
-/* The agent and a rank that comes: who is welcomed, what its page shows, what memory it gets. */
+/* The agent and a rank that comes: who is welcomed, what its page shows, what memory it
+ * gets.
+ */
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -105,7 +107,9 @@ static void the_page_shows_the_lease(void **state)
     dlr_rig_stop(&rig);
 }
 
-/* What waits at a supervisor that is overloaded stays short; one that answers again has every beat. */
+/* What waits at a supervisor that is overloaded stays short; one that answers again has
+ * every beat.
+ */
 static void without_answers_beats_come_more_seldom(void **state)
 {
     const uint64_t often_ns = RIG_EVERY_MS * 4 * 1000000ull;

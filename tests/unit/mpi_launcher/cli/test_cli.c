@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the events of a journal mean: in words, as a state, as a view. Pure but for fixtures. */
+/* What the events of a journal mean: in words, as a state, as a view. Pure but for
+ * fixtures.
+ */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,7 +24,7 @@
 #include "mpi_launcher/journal/run_view.h"
 #include "mpi_launcher/journal/text.h"
 
-/* --- words ------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------ */
 
 /* clang-format off */
 static const struct {
@@ -301,7 +303,7 @@ static void a_line_is_cut_where_the_buffer_ends(void **state)
     json_decref(e);
 }
 
-/* --- times --------------------------------------------------------------------------- */
+/* --- times ------------------------------------------------------------------------ */
 
 static void spans_are_short(void **state)
 {
@@ -351,7 +353,7 @@ static void times_are_read_as_people_write_them(void **state)
     }
 }
 
-/* --- what was meant -------------------------------------------------------------------- */
+/* --- what was meant --------------------------------------------------------------- */
 
 static void slips_find_the_word_that_was_meant(void **state)
 {
@@ -372,7 +374,7 @@ static void slips_find_the_word_that_was_meant(void **state)
     }
 }
 
-/* --- state ----------------------------------------------------------------------------- */
+/* --- state ------------------------------------------------------------------------ */
 
 static void load(struct dlr_cli_state *s, const char *path)
 {

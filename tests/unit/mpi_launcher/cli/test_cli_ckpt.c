@@ -127,8 +127,8 @@ static int remove_dir(void **state)
     return system(command);
 }
 
-/* Runs "dlrover ckpt WORDS" ("DIR" stands for the directory), to this descriptor, which it closes; text
- * is what comes from the other end of it, which is closed, too.
+/* Runs "dlrover ckpt WORDS" ("DIR" stands for the directory), to this descriptor, which
+ * it closes; text is what comes from the other end of it, which is closed, too.
  */
 static int ckpt_to(const char *words, int to, int from)
 {
@@ -360,7 +360,8 @@ static void files_without_a_manifest_are_known_by_their_names(void **state)
 /* What is done to the newest of two versions, and what comes of it. */
 static const struct named {
     const char *name, *words, *says;
-    int at; /* byte of rank 1's file that is spoilt, 0: the file is removed, -1: it is cut */
+    /* byte of rank 1's file that is spoilt, 0: the file is removed, -1: it is cut */
+    int at;
     int code;
 } named[] = {
     {"a rank never wrote it", "ls DIR", "not whole: 1 of 3 ranks have no file", 0, 0},

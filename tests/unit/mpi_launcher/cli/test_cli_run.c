@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlrover status and events as they are run: journals that grow, are replaced, are not there;
- * words that are wrong.
+/* dlrover status and events as they are run: journals that grow, are replaced, are not
+ * there; words that are wrong.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@
 
 static char dir[64]; /* the state directory of a test */
 
-/* --- reader ------------------------------------------------------------------------------ */
+/* --- reader ----------------------------------------------------------------------- */
 
 static void append(const char *path, const char *text)
 {
@@ -129,7 +129,7 @@ static void what_is_no_file_is_refused(void **state)
     dlr_cli_reader_done(&r);
 }
 
-/* --- the commands ------------------------------------------------------------------------ */
+/* --- the commands ----------------------------------------------------------------- */
 
 static void put_journal(const char *job, const char *run, const char *fixture)
 {
@@ -385,7 +385,7 @@ static void the_newest_run_is_shown_unless_one_is_named(void **state)
     assert_non_null(strstr(text, "\nFAILED  at "));
 }
 
-/* --- main ---------------------------------------------------------------------------------- */
+/* --- main ------------------------------------------------------------------------- */
 
 static int make_dir(void **state)
 {

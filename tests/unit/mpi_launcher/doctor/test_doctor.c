@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=spank_dlrover.so */
-/* What dlrover doctor reads: plugstack.conf, libraries, logind.conf, /proc, Slurm's settings. */
+/* What dlrover doctor reads: plugstack.conf, libraries, logind.conf, /proc, Slurm's
+ * settings.
+ */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +27,7 @@
 
 #define PLUGIN_MAX (16u << 20)
 
-/* --- plugstack.conf ------------------------------------------------------------------ */
+/* --- plugstack.conf --------------------------------------------------------------- */
 
 static void includes_are_followed_as_slurm_does(void **state)
 {
@@ -79,7 +81,7 @@ static void what_is_not_there_or_not_right_is_told_apart(void **state)
                      -ELOOP);
 }
 
-/* --- a root with a plugin in it ------------------------------------------------------ */
+/* --- a root with a plugin in it --------------------------------------------------- */
 
 static char root[64], plugin_path[PATH_MAX];
 static char *plugin;
@@ -262,7 +264,7 @@ static void a_library_says_its_version_and_cut_anywhere_does_no_harm(void **stat
     }
 }
 
-/* --- slurmd -------------------------------------------------------------------------- */
+/* --- slurmd ----------------------------------------------------------------------- */
 
 static void put_slurmd(const char *maps, long long started_s)
 {
@@ -382,7 +384,7 @@ static void the_jobs_tmpfs_is_judged(void **state)
     }
 }
 
-/* --- settings ------------------------------------------------------------------------ */
+/* --- settings --------------------------------------------------------------------- */
 
 static void logind_is_read_as_systemd_does(void **state)
 {

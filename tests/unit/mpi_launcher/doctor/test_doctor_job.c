@@ -109,7 +109,7 @@ static void a_setting_is_found_by_its_whole_name(void **state)
     assert_false(dlr_doctor_config(&d, "Slurmd", value, sizeof(value)));
 }
 
-/* --- what the nodes of a job say ----------------------------------------------------- */
+/* --- what the nodes of a job say -------------------------------------------------- */
 
 #define PROBE(node, version, ns, reach, problems)                                      \
     "dlrover-probe {\"node\":\"" node "\",\"version\":\"" version "\",\"ns\":" ns      \
@@ -168,7 +168,7 @@ static void the_nodes_answers_are_judged(void **state)
     }
 }
 
-/* --- limits -------------------------------------------------------------------------- */
+/* --- limits ----------------------------------------------------------------------- */
 
 static void hangs(const struct dlr_doctor *d, void *ret)
 {

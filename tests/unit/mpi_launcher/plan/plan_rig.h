@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans from small texts. A node is written
  *     leaf.name[!][?a,b][=RANK:ROUND/STEP ...]
- * "!" fails a check, "?a,b" cannot reach a and b, "=..." lists copies it holds; nodes stand
- * apart by ";".
+ * "!" fails a check, "?a,b" cannot reach a and b, "=..." lists copies it holds; nodes
+ * stand apart by ";".
  */
 #ifndef DLR_TESTS_MPI_LAUNCHER_PLAN_PLAN_RIG_H
 #define DLR_TESTS_MPI_LAUNCHER_PLAN_PLAN_RIG_H
@@ -19,8 +19,8 @@ struct plan_rig {
     struct dlr_plan_want want;
 };
 
-/* Places with one task each. former: "l0.n1>n3 l1.n2>n4", each node and its partner; NULL for
- * a first round.
+/* Places with one task each. former: "l0.n1>n3 l1.n2>n4", each node and its partner;
+ * NULL for a first round.
  */
 void plan_rig_setup(struct plan_rig *w, unsigned nplaces, const char *nodes,
                     const char *former);

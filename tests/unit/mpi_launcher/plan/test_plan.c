@@ -16,7 +16,7 @@
 #include "common/json/message.h"
 #include "tests/unit/mpi_launcher/plan/plan_rig.h"
 
-/* --- places -------------------------------------------------------------------------- */
+/* --- places ----------------------------------------------------------------------- */
 
 static const char memory_out[] = "memory: edac: 7 uncorrected memory errors";
 
@@ -101,7 +101,9 @@ static void the_supervisors_node_is_kept_when_two_disagree(void **state)
     plan_rig_teardown(&w);
 }
 
-/* Cyclic: n1 has 0 2 4, n9 had 1 3. Only its ranks move, and a copy is looked for where its rank is. */
+/* Cyclic: n1 has 0 2 4, n9 had 1 3. Only its ranks move, and a copy is looked for where
+ * its rank is.
+ */
 static void dealt_ranks_move_with_their_place(void **state)
 {
     static const unsigned ranks[] = {0, 2, 4, 1, 3};
@@ -201,7 +203,7 @@ static void what_cannot_be_planned_is_refused(void **state)
     }
 }
 
-/* --- one plan whatever the order, and for many nodes ------------------------------- */
+/* --- one plan whatever the order, and for many nodes ------------------------------ */
 
 static void any_order_of_reports_gives_the_same_plan(void **state)
 {
@@ -272,7 +274,7 @@ static void many_nodes_are_planned(void **state)
     free(tasks);
 }
 
-/* --- preferred nodes ------------------------------------------------------------------ */
+/* --- preferred nodes -------------------------------------------------------------- */
 
 static void preferred_nodes_come_first_in_the_first_round(void **state)
 {

@@ -156,8 +156,8 @@ static void hostile_reports_are_refused(void **state)
     }
 }
 
-/* Drops or replaces each value of a good plan in turn: never a crash, and what is accepted
- * can be written again.
+/* Drops or replaces each value of a good plan in turn: never a crash, and what is
+ * accepted can be written again.
  */
 static void damaged_plans_never_crash(void **state)
 {
@@ -193,7 +193,9 @@ static void damaged_plans_never_crash(void **state)
     plan_rig_teardown(&w);
 }
 
-/* All ranks of the program may be on one of the round's nodes: a supervisor that takes over reads that. */
+/* All ranks of the program may be on one of the round's nodes: a supervisor that takes
+ * over reads that.
+ */
 static void a_place_without_ranks_survives_json(void **state)
 {
     static const unsigned tasks[] = {2, 0};

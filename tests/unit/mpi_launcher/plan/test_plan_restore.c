@@ -93,8 +93,9 @@ static void the_newest_whole_version_is_restored(void **state)
     }
 }
 
-/* Places of one task each in sets of at most two: ranks 0 and 2, 1 and 3 (alone with three places);
- * shards of a group are numbered from the world on, one world for each row.
+/* Places of one task each in sets of at most two: ranks 0 and 2, 1 and 3 (alone with
+ * three places); shards of a group are numbered from the world on, one world for each
+ * row.
  */
 static void what_is_left_of_a_set_makes_what_is_lost(void **state)
 {

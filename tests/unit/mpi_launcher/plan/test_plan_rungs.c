@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a rank's state comes from when exactly the copies above are gone: its own node, another's
- * copy, parity, a file, an older version.
+/* Where a rank's state comes from when exactly the copies above are gone: its own node,
+ * another's copy, parity, a file, an older version.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,9 @@
 #define RANKS 4
 #define GONE 6 /* copies that a row takes away, at most */
 
-/* Sets of two: ranks 0 and 2 with shard 4, ranks 1 and 3 with shard 5; a second copy of rank 2. */
+/* Sets of two: ranks 0 and 2 with shard 4, ranks 1 and 3 with shard 5; a second copy of
+ * rank 2.
+ */
 static const char nodes[] = "l0.n1=0:4/120 0:4/110 5:4/120;"
                             "l0.n2=1:4/120 1:4/110 4:4/120;"
                             "l1.n3=2:4/120 2:4/110;"
@@ -89,7 +91,9 @@ static void each_rung_is_taken_when_the_copies_above_are_gone(void **state)
     }
 }
 
-/* As after nodes with several ranks each were lost: many more ranks made it than run now. */
+/* As after nodes with several ranks each were lost: many more ranks made it than run
+ * now.
+ */
 static void copies_of_many_more_ranks_are_counted_within_bounds(void **state)
 {
     struct dlr_plan plan;

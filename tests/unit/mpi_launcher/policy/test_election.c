@@ -180,9 +180,9 @@ static void the_winner_is_the_lowest_of_a_majority(void **state)
     }
 }
 
-/* n2 and n3 do not hear each other, n4 and n5 hear both: the lowest wins, the other waits as
- * long as somebody tells of it. Here nobody does, so the hold is what is tested: with a cut
- * between the two halves neither half of four has a majority.
+/* n2 and n3 do not hear each other, n4 and n5 hear both: the lowest wins, the other
+ * waits as long as somebody tells of it. Here nobody does, so the hold is what is
+ * tested: with a cut between the two halves neither half of four has a majority.
  */
 static void halves_that_cannot_meet_elect_nobody(void **state)
 {
@@ -314,7 +314,7 @@ static void strangers_and_the_batch_node_have_no_vote(void **state)
     assert_string_equal(err.text, "'n7' is not among those who may vote");
 }
 
-/* --- many ------------------------------------------------------------------------------------ */
+/* --- many ------------------------------------------------------------------------- */
 
 #define MANY 1024
 

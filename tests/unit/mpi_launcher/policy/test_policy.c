@@ -128,7 +128,9 @@ static void progress_gives_restarts_back(void **state)
     dlr_policy_free(p);
 }
 
-/* A restore takes them back before the first beat of the round: no failure of the start. */
+/* A restore takes them back before the first beat of the round: no failure of the
+ * start.
+ */
 static void a_run_that_has_saved_steps_is_past_its_start(void **state)
 {
     struct policy_log l;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The policy engine at a first start whose nodes come late: a prolog that takes minutes. */
+/* The policy engine at a first start whose nodes come late: a prolog that takes
+ * minutes.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

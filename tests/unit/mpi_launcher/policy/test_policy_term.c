@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGTERM to the steps: the tasks are left to it, and what slurmctld says of the job decides. */
+/* SIGTERM to the steps: the tasks are left to it, and what slurmctld says of the job
+ * decides.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -120,7 +122,8 @@ static void a_step_that_has_had_its_time_is_not_started_again(void **state)
     }
 }
 
-/* The agents are told at the same moment as the tasks, and their word has a way to go. */
+/* The agents are told at the same moment as the tasks, and their word has a way to go.
+ */
 static void word_that_comes_after_the_first_end_counts(void **state)
 {
     struct policy_log l;
@@ -192,8 +195,8 @@ static void a_program_that_goes_on_is_as_before_after_ten_minutes(void **state)
     dlr_policy_free(p);
 }
 
-/* The node of a task dies, slurmctld says that the job goes on: the next round's tasks have had no
- * signal, and fail for reasons of their own.
+/* The node of a task dies, slurmctld says that the job goes on: the next round's tasks
+ * have had no signal, and fail for reasons of their own.
  */
 static void tasks_that_begin_after_it_never_had_it(void **state)
 {
@@ -224,7 +227,9 @@ static void tasks_that_begin_after_it_never_had_it(void **state)
     dlr_policy_free(p);
 }
 
-/* A second scancel, the end of a preemption's grace, an end while a lost node's job is given back. */
+/* A second scancel, the end of a preemption's grace, an end while a lost node's job is
+ * given back.
+ */
 static void sigterm_does_not_stop_what_is_being_written(void **state)
 {
     struct policy_log l;
@@ -326,7 +331,9 @@ static void a_node_that_dies_then_is_replaced_unless_the_job_ends(void **state)
     }
 }
 
-/* The same when SIGTERM comes while a round ends for another reason, or when the run is over. */
+/* The same when SIGTERM comes while a round ends for another reason, or when the run is
+ * over.
+ */
 static void a_preemption_may_come_while_a_round_ends(void **state)
 {
     static const struct {
@@ -361,7 +368,9 @@ static void a_preemption_may_come_while_a_round_ends(void **state)
     }
 }
 
-/* An agent says it again to a supervisor that comes back, of a round whose tasks are gone. */
+/* An agent says it again to a supervisor that comes back, of a round whose tasks are
+ * gone.
+ */
 static void sigterm_of_a_former_round_is_not_this_ones(void **state)
 {
     struct policy_log l;

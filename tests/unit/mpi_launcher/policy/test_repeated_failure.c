@@ -9,8 +9,8 @@
 
 #include "mpi_launcher/policy/repeated_failure.h"
 
-/* Failures in order: "A1" is failure A after a restore from step 1. Then what was answered to
- * each: '.' go on, 'b' further back.
+/* Failures in order: "A1" is failure A after a restore from step 1. Then what was
+ * answered to each: '.' go on, 'b' further back.
  */
 static const struct {
     const char *what, *failures, *want, *over;

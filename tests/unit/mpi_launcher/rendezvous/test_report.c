@@ -156,7 +156,9 @@ static void an_unknown_check_leaves_the_node_out(void **state)
     dlr_plan_report_done(&r);
 }
 
-/* Of 100 peers each node asks the 64 after it by name, round the end; so each is asked by 64. */
+/* Of 100 peers each node asks the 64 after it by name, round the end; so each is asked
+ * by 64.
+ */
 static void the_next_nodes_are_asked(void **state)
 {
     static const unsigned selves[] = {0, 35, 36, 99};

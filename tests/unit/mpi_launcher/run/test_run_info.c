@@ -165,7 +165,7 @@ static void sruns_at_once_get_different_names(void **state)
     assert_string_equal(strrchr(last.name, '-'), "-7");
 }
 
-/* --- tries ---------------------------------------------------------------------------------- */
+/* --- tries ------------------------------------------------------------------------ */
 
 static struct {
     const char *name;
@@ -183,7 +183,9 @@ static int look_up(const struct dlr_runinfo *info, const char *run_dir,
     return -ENOENT;
 }
 
-/* before: codes of the tries before the newest, which ended with code, or -1 from outside. */
+/* before: codes of the tries before the newest, which ended with code, or -1 from
+ * outside.
+ */
 static void knows(const char *name, const char *before, int code, bool same)
 {
     struct dlr_tries_run run = {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories above a job's state: who else could rename something in them is refused, nobody who could not is. */
+/* Directories above a job's state: who else could rename something in them is refused,
+ * nobody who could not is.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,7 +119,8 @@ static void links_are_followed_and_looked_at(void **state)
     assert_non_null(strstr(err.text, "/real'"));
 }
 
-/* Sites have home directories below what they like; who can change one's home is one. */
+/* Sites have home directories below what they like; who can change one's home is one.
+ */
 static void above_a_home_of_ones_own_nothing_counts(void **state)
 {
     struct dlr_err err;

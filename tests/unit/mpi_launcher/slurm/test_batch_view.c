@@ -126,7 +126,7 @@ static void the_first_number_is_kept(void **state)
     rmdir(dir);
 }
 
-/* --- the plugin's side ------------------------------------------------------------------- */
+/* --- the plugin's side ------------------------------------------------------------ */
 
 /* Runs dlr_batch_env() with a program that is this shell script. */
 static int ask(const char *script, struct dlr_task_env *ret, struct dlr_err *err)
@@ -170,7 +170,9 @@ static void only_known_names_are_taken(void **state)
     dlr_task_env_free(&env);
 }
 
-/* From 24.05 on slurmctld puts the mode of the script's own output into its environment. */
+/* From 24.05 on slurmctld puts the mode of the script's own output into its
+ * environment.
+ */
 static void the_open_mode_is_the_users(void **state)
 {
     static const struct {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/policy */
-/* Nodes that were lost: when they are looked at, and that the agents' srun does not try them. */
+/* Nodes that were lost: when they are looked at, and that the agents' srun does not try
+ * them.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

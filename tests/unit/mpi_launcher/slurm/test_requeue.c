@@ -41,7 +41,9 @@ static void read_ours(const char *path, char *ret, size_t size)
         fclose(in);
 }
 
-/* --- instead of mpi_launcher/slurm/api.c; lists are n1,n2, and no list has a bracket that nobody closes ------------------------------------------------ */
+/* --- instead of mpi_launcher/slurm/api.c; lists are n1,n2, and no list has a bracket
+ * that nobody closes
+ */
 
 int dlr_slurm_expand(const char *list, char ***ret_names, unsigned *ret_n,
                      struct dlr_err *err)
@@ -125,7 +127,7 @@ int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned 
     return ctld.nodes ? 0 : -EIO;
 }
 
-/* -------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 /* A job of four nodes in a partition, requeued again and again. */
 static void
@@ -170,8 +172,8 @@ an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state
     assert_int_equal(rmdir(dir), 0);
 }
 
-/* slurmctld may set a list after the process that asked for it was killed: the next requeue has to know
- * that the names are not the user's.
+/* slurmctld may set a list after the process that asked for it was killed: the next
+ * requeue has to know that the names are not the user's.
  */
 static void what_an_update_may_set_is_kept_before_it_is_asked_for(void **state)
 {

@@ -86,7 +86,9 @@ static void variables_are_set_once(void **state)
     dlr_env_done(&env);
 }
 
-/* Without it a peer's first message can reach a rank that is still in MPI_Init, and kills it. */
+/* Without it a peer's first message can reach a rank that is still in MPI_Init, and
+ * kills it.
+ */
 static void an_internal_step_has_a_fence_too(void **state)
 {
     static const struct {
@@ -120,7 +122,7 @@ static void many_words_stay_in_order(void **state)
     dlr_words_done(&words);
 }
 
-/* --- processes --------------------------------------------------------------------- */
+/* --- processes -------------------------------------------------------------------- */
 
 static int run(const char *script, int in, int out)
 {
@@ -156,8 +158,8 @@ static void process_starts_with_clean_signals_descriptors_and_session(void **sta
     int fd = open("/dev/null", O_RDONLY), status; /* not close-on-exec */
     char script[1024];
 
-    /* The shell reads the masks itself: to start a program it blocks signals. 32 and 33 are the
-     * C library's: whatever make starts has them ignored.
+    /* The shell reads the masks itself: to start a program it blocks signals. 32 and 33
+     * are the C library's: whatever make starts has them ignored.
      */
     snprintf(script, sizeof(script),
              "test \"$A\" = b || exit 10; test -e /proc/$$/fd/%d && exit 11\n"

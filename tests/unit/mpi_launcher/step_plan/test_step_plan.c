@@ -481,7 +481,9 @@ static void join_words(char *const *options, const char *const *share, char *buf
         at += snprintf(buf + at, size - at, "%s%s", at ? " " : "", *share);
 }
 
-/* The first round queues unless the user says --overlap; a later one takes what it needs, whoever has it. */
+/* The first round queues unless the user says --overlap; a later one takes what it
+ * needs, whoever has it.
+ */
 static void a_round_shares_with_other_steps_as_the_user_says(void **state)
 {
     static const struct {

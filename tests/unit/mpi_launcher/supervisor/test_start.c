@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=dlr_server_send_json,dlr_server_send,dlr_server_send_shared */
-/* The start of a job with many nodes: what the supervisor sends and makes for each agent that says hello. All of it
- * but its main program and the sockets.
+/* The start of a job with many nodes: what the supervisor sends and makes for each
+ * agent that says hello. All of it but its main program and the sockets.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -162,7 +162,9 @@ static void hello(unsigned node)
     hear(node, text);
 }
 
-/* All of them at once: each is told of all others, once; one text for all, not one for each. */
+/* All of them at once: each is told of all others, once; one text for all, not one for
+ * each.
+ */
 static void all_that_come_are_told_of_each_other_once(void **state)
 {
     static const unsigned sizes[] = {8, 64, 512};
@@ -182,7 +184,8 @@ static void all_that_come_are_told_of_each_other_once(void **state)
     }
 }
 
-/* A plan of n nodes: the copies of each are kept by the next, of the last by the first. */
+/* A plan of n nodes: the copies of each are kept by the next, of the last by the first.
+ */
 static void plan(unsigned n)
 {
     struct dlr_plan *in_force = &s.planning->plan;
@@ -217,7 +220,9 @@ static void drop_plan(void)
     json_decref(rounds.last);
 }
 
-/* Its own ranks, those that it keeps copies of, and where its own copies go: however many others there are. */
+/* Its own ranks, those that it keeps copies of, and where its own copies go: however
+ * many others there are.
+ */
 static void a_round_tells_each_node_what_concerns_it(void **state)
 {
     static const unsigned sizes[] = {2, 4096, MAX_NODES};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=dlr_journal_replace,dlr_takeover_state_save,dlr_sup_now */
-/* What a supervisor leaves to the next one: of what it knows nothing new it is to the byte what it got from the one
- * before. A run that begins where a former incarnation of the job left a state that it cannot read: it says so and
- * does not begin anew. Around mpi_launcher/supervisor/saved_state.c and resume.c all of the supervisor but its main
+/* What a supervisor leaves to the next one: of what it knows nothing new it is to the
+ * byte what it got from the one before. A run that begins where a former incarnation of
+ * the job left a state that it cannot read: it says so and does not begin anew. Around
+ * mpi_launcher/supervisor/saved_state.c and resume.c all of the supervisor but its main
  * program.
  */
 #include <errno.h>

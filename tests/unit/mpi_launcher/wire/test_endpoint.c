@@ -87,7 +87,8 @@ static int dial(void)
     return dial_by(0);
 }
 
-/* Whether the server ends the connection within the limit; what it says before is read. */
+/* Whether the server ends the connection within the limit; what it says before is read.
+ */
 static bool is_cut(int fd, int limit_ms)
 {
     int64_t until = dlr_now_ms() + limit_ms;
@@ -297,7 +298,9 @@ static long resident_kb(void)
     return kb;
 }
 
-/* The head of a message as large as they may be and a part of it, in the handshake's place. */
+/* The head of a message as large as they may be and a part of it, in the handshake's
+ * place.
+ */
 static void send_large(int fd, const char *part, size_t size)
 {
     static const unsigned char head[] = {4 | 2, 0, 0, 0, 0, 0, 0x40, 0, 0};
@@ -356,7 +359,8 @@ int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
     return __real_epoll_ctl(epoll, op, fd, event);
 }
 
-/* Nothing more comes that would wake who watches, and the handshake's time is not over. */
+/* Nothing more comes that would wake who watches, and the handshake's time is not over.
+ */
 static void who_sends_much_before_it_is_watched_is_cut(void **state)
 {
     static char much[256 << 10];
@@ -556,8 +560,9 @@ static void a_port_without_descriptors_is_closed_until_one_is_free(void **state)
     check_service();
 }
 
-/* libzmq cuts them and does not say so: counted for ever, they leave no room for others.
- * The first of these would be let in, in the place of those that have not proven a key.
+/* libzmq cuts them and does not say so: counted for ever, they leave no room for
+ * others. The first of these would be let in, in the place of those that have not
+ * proven a key.
  */
 static void connections_of_a_closed_port_are_forgotten(void **state)
 {

@@ -100,7 +100,9 @@ static void json_is_never_taken_for_a_beat(void **state)
     assert_true(dlr_heartbeat_is("DLRBxxxx", 8));
 }
 
-/* Intervals until the answer comes, of those that a node may miss: how many beats go in 1,000 intervals. */
+/* Intervals until the answer comes, of those that a node may miss: how many beats go in
+ * 1,000 intervals.
+ */
 static unsigned gone_of_1000(unsigned answer, unsigned missed)
 {
     uint32_t sent = 0, answered = 0, held = 0;

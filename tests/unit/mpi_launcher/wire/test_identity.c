@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Credentials need a munged: one is started for this test. Where there is none, those tests skip. */
+/* Credentials need a munged: one is started for this test. Where there is none, those
+ * tests skip.
+ */
 #include "mpi_launcher/wire/identity.h"
 
 #include <errno.h>

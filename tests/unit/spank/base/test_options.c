@@ -80,8 +80,8 @@ static const char *shown(const struct dlr_spank_conf *conf, size_t row)
 
 enum { SITE = 1, ENV = 2, SCRIPT = 4, CLI = 8 };
 
-/* As Slurm does it: the plugin's words at init, then the environment, then #SBATCH lines (in
- * srun: what Slurm kept of them), then the command line.
+/* As Slurm does it: the plugin's words at init, then the environment, then #SBATCH
+ * lines (in srun: what Slurm kept of them), then the command line.
  */
 static void gather(struct dlr_spank_conf *conf, size_t row, unsigned sources)
 {
@@ -246,7 +246,9 @@ static void the_environment_is_no_way_round(void **state)
         "set it; it is 'memory' here\n");
 }
 
-/* slurmstepd reads a step's environment as root: nothing in it says where root mounts what, or runs what. */
+/* slurmstepd reads a step's environment as root: nothing in it says where root mounts
+ * what, or runs what.
+ */
 static void what_root_does_is_for_the_site_alone_to_say(void **state)
 {
     static const char *const hostile[] = {"prefix=/tmp/evil", "libexec=/tmp/evil",

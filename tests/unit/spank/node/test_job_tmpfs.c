@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=setuid */
-/* A job's own tmpfs. Root alone can mount one, so this runs as root, in a mount namespace of its
- * own with an empty /run and /dev/shm.
+/* A job's own tmpfs. Root alone can mount one, so this runs as root, in a mount
+ * namespace of its own with an empty /run and /dev/shm.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -247,7 +247,9 @@ static void the_epilog_takes_it_away_with_what_is_in_it(void **state)
 static char *agents[] = {"DLROVER_SUPERVISED=7.0.a", "DLROVER_CRED=x", NULL};
 static char *others[] = {"DLROVER_SUPERVISED=7.0.a", NULL};
 
-/* The namespaces of slurmstepd and of a container that was made before anything was mounted. */
+/* The namespaces of slurmstepd and of a container that was made before anything was
+ * mounted.
+ */
 static void two_namespaces(int *ret_host, int *ret_container)
 {
     *ret_host = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
@@ -370,7 +372,9 @@ static void it_goes_when_its_time_is_over(void **state)
     close(gone.fd);
 }
 
-/* One line of /proc/self/mounts for the job's; a kernel that does not know the option has none. */
+/* One line of /proc/self/mounts for the job's; a kernel that does not know the option
+ * has none.
+ */
 static void it_has_huge_pages_where_the_kernel_knows_them(void **state)
 {
     char line[4096];
@@ -388,9 +392,11 @@ static void it_has_huge_pages_where_the_kernel_knows_them(void **state)
     assert_true(huge);
 }
 
-/* --- what a user can hold up ---------------------------------------------------------------- */
+/* --- what a user can hold up ------------------------------------------------------ */
 
-/* A file system of the user's that never answers, as he makes one with fusermount. The descriptor that ends it; -1. */
+/* A file system of the user's that never answers, as he makes one with fusermount. The
+ * descriptor that ends it; -1.
+ */
 static int mount_silent(const char *path)
 {
     char options[96];
@@ -538,7 +544,9 @@ static void a_step_enters_no_mount_and_follows_no_link_on_old_kernels_too(void *
     close(dir);
 }
 
-/* The user's own process that empties his memory is stopped by him, as soon as it is his. */
+/* The user's own process that empties his memory is stopped by him, as soon as it is
+ * his.
+ */
 static struct stopped {
     sem_t is;
     pid_t pid;

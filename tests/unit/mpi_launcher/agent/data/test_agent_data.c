@@ -31,7 +31,7 @@ static struct rig {
     char heard[512];
 } rig;
 
-/* --- the process ------------------------------------------------------------------------ */
+/* --- the process ------------------------------------------------------------------ */
 
 static void reply(enum dlr_local_type type, const struct dlr_local_msg *to,
                   const char *text)
@@ -86,7 +86,7 @@ static int play(void)
     return 0;
 }
 
-/* --- what the engine says ------------------------------------------------------------------ */
+/* --- what the engine says --------------------------------------------------------- */
 
 static void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -177,7 +177,7 @@ static void on_done(void *arg, int rc, const char *why)
         dlr_agent_end(rig.base);
 }
 
-/* ----------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {

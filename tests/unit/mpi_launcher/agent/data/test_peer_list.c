@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other agents as an agent knows them: whole lists, changes, and what is malformed. */
+/* The other agents as an agent knows them: whole lists, changes, and what is malformed.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -133,7 +133,9 @@ static void expect_data_on(cpu_set_t want)
     assert_true(CPU_EQUAL(&now, &want));
 }
 
-/* On the same node: of two cores the worker has one, which it is not bound to a round later. */
+/* On the same node: of two cores the worker has one, which it is not bound to a round
+ * later.
+ */
 static void the_data_process_runs_where_no_worker_is_bound(void **state)
 {
     cpu_set_t all, first = cpus(0, 0);
@@ -244,7 +246,9 @@ static void a_damaged_head_does_not_hold_its_slot(void **state)
     dlr_rig_stop(&rig);
 }
 
-/* The program wrote where it had no business: the save counts, what it cost is not known. */
+/* The program wrote where it had no business: the save counts, what it cost is not
+ * known.
+ */
 static void what_cannot_be_on_a_page_is_not_passed_on(void **state)
 {
     struct worker w;
@@ -418,7 +422,9 @@ static void persist(int step, const char *path)
                 "rank", 4, "vround", 0, "step", step, "path", path);
 }
 
-/* In a slot that is read, too: the supervisor is told, and it is no copy when it is not read any more. */
+/* In a slot that is read, too: the supervisor is told, and it is no copy when it is not
+ * read any more.
+ */
 static void a_copy_that_went_bad_is_told_and_its_slot_is_dead(void **state)
 {
     struct worker w;
@@ -469,7 +475,9 @@ static void a_head_that_cannot_be_read_ends_no_agent(void **state)
     dlr_rig_stop(&rig);
 }
 
-/* What is decided while the slot is being sent or written is marked when that has ended. */
+/* What is decided while the slot is being sent or written is marked when that has
+ * ended.
+ */
 static void a_slot_that_is_read_is_free_when_that_has_ended(void **state)
 {
     struct worker w;
@@ -594,7 +602,9 @@ static void a_slow_write_leaves_two_slots_for_saves(void **state)
     dlr_rig_stop(&rig);
 }
 
-/* The slot of the older version is that of the write: three are enough for both and for saves. */
+/* The slot of the older version is that of the write: three are enough for both and for
+ * saves.
+ */
 static void a_slow_write_and_an_older_version_share_a_slot(void **state)
 {
     struct worker w;

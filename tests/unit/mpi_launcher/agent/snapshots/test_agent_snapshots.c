@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine of a node's snapshots alone: its data process is played, its workers are sockets. */
+/* The engine of a node's snapshots alone: its data process is played, its workers are
+ * sockets.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -44,7 +46,7 @@ static struct rig {
     unsigned started; /* requests */
 } rig;
 
-/* --- instead of other engines ---------------------------------------------------------------- */
+/* --- instead of other engines ----------------------------------------------------- */
 
 static void note(char *list, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -116,7 +118,7 @@ void dlr_agent_data_request(struct dlr_agent_data *d, const struct dlr_agent_req
     q->done(q->arg, -EIO, "no network");
 }
 
-/* --- events ---------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------- */
 
 static void on_reserved(void *arg, int32_t rank, int rc, const char *why)
 {
@@ -136,7 +138,7 @@ static void each_task(void *arg, void (*fn)(void *fn_arg, pid_t pid), void *fn_a
 static const struct dlr_agent_snapshots_ops ops = {
     .reserved = on_reserved, .page = on_page, .tasks = each_task};
 
-/* --------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 /* Rank 4 runs here, in round 2. */
 static int setup(void **state)

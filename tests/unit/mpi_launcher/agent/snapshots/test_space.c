@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a node expects to keep for others, before it was asked for: copies, or parity shards. */
+/* What a node expects to keep for others, before it was asked for: copies, or parity
+ * shards.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +23,7 @@ static struct dlr_agent_rank asked;
 static uint64_t awaited, there;
 static unsigned counted;
 
-/* --- instead of other files ---------------------------------------------------------------- */
+/* --- instead of other files ------------------------------------------------------- */
 
 void dlr_budget_look(const char *root, struct dlr_budget *ret)
 {
@@ -59,7 +61,7 @@ const struct dlr_agent_node *dlr_agent_round_node(const struct dlr_agent_round *
     return round->nodes;
 }
 
-/* --------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 /* Ranks 0 and 1 run here. */
 static const struct {
@@ -100,7 +102,9 @@ static void what_others_will_keep_here_is_awaited_once(void **state)
     }
 }
 
-/* Before a round no rank has asked for its slots, and they are there; the round's may take more. */
+/* Before a round no rank has asked for its slots, and they are there; the round's may
+ * take more.
+ */
 static void
 what_is_made_before_a_round_is_beside_all_that_is_or_will_be_here(void **state)
 {

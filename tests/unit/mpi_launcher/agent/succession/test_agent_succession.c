@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=dlr_agent_send_supervisor,dlr_agent_peers_send,dlr_agent_peers_send_all,dlr_agent_done stand-ins */
-/* What an agent does without a supervisor, alone: no lease, no tasks, no snapshots, peers that are packets. */
+/* What an agent does without a supervisor, alone: no lease, no tasks, no snapshots,
+ * peers that are packets.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -39,7 +41,7 @@ static struct rig {
     char heard[1024]; /* what others were told, and who: "node:type;" */
 } rig;
 
-/* --- instead of the others ------------------------------------------------------------------- */
+/* --- instead of the others -------------------------------------------------------- */
 
 static void note(const char *to, json_t *msg)
 {
@@ -97,7 +99,7 @@ bool dlr_agent_save_has_commit(const struct dlr_agent_snapshots *s)
     return false;
 }
 
-/* --- what it asks ---------------------------------------------------------------------------- */
+/* --- what it asks ----------------------------------------------------------------- */
 
 static int64_t dead_ms(void *arg)
 {
@@ -134,7 +136,7 @@ static const struct dlr_agent_succession_ops ops = {
     .report = report,
 };
 
-/* --------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 /* This node is n2; the supervisor is on n1. */
 static int setup(void **state)

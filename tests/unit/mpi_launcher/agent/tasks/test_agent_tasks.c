@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=dlr_agent_send_supervisor stand-ins */
-/* The engine of a node's tasks alone: this program is the slurmstepd, a child of it the task, and nobody keeps
- * snapshots.
+/* The engine of a node's tasks alone: this program is the slurmstepd, a child of it the
+ * task, and nobody keeps snapshots.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ static struct rig {
     const char *awaited; /* the message after which the loop ends */
 } rig;
 
-/* --- instead of the supervisor, and of the snapshots ----------------------------------------- */
+/* --- instead of the supervisor, and of the snapshots ------------------------------ */
 
 void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg);
 void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg)
@@ -101,7 +101,7 @@ void dlr_agent_fetch_gone(struct dlr_agent_snapshots *s, const struct dlr_agent_
 {
 }
 
-/* --------------------------------------------------------------------------------------------- */
+/* ---------------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {

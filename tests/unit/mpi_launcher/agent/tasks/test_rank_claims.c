@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: needs=dlrover-agent */
-/* The agent and ranks that are not where the round has them: who waits, what the supervisor hears, and
- * what the next turn gives them.
+/* The agent and ranks that are not where the round has them: who waits, what the
+ * supervisor hears, and what the next turn gives them.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -124,8 +124,8 @@ static void one_that_opens_twice_is_refused(void **state)
     dlr_rig_stop(&rig);
 }
 
-/* A program looks what there is, closes, and opens for good: the others may have opened already. A child
- * of it holds what was closed.
+/* A program looks what there is, closes, and opens for good: the others may have opened
+ * already. A child of it holds what was closed.
  */
 static void a_process_that_has_only_looked_is_welcomed_again(void **state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=dlr_user_line,dlr_sup_send_all,dlr_sup_agents_shutdown,dlr_sup_start_slurm,dlr_journal_event,dlr_journal_last,dlr_policy_is_alive,dlr_policy_is_lost,dlr_policy_has_sigterm,dlr_policy_phase,dlr_policy_signal,dlr_policy_sigterm */
-/* The end of a run: who is told of it and in which order, which nodes a requeue does without, and where a signal
- * goes. Around mpi_launcher/supervisor/ending nothing but names of who was called.
+/* The end of a run: who is told of it and in which order, which nodes a requeue does
+ * without, and where a signal goes. Around mpi_launcher/supervisor/ending nothing but
+ * names of who was called.
  */
 #include <errno.h>
 #include <setjmp.h>

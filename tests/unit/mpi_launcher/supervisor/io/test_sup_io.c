@@ -104,7 +104,7 @@ static int end(void **state)
     return rmdir(dir);
 }
 
-/* --- the loop ------------------------------------------------------------------------------- */
+/* --- the loop --------------------------------------------------------------------- */
 
 static void connect_agent(void)
 {
@@ -182,7 +182,7 @@ static void a_descriptor_that_is_watched_no_more_is_not_told(void **state)
     close(fds[1]);
 }
 
-/* --- files and the journal ------------------------------------------------------------------ */
+/* --- files and the journal -------------------------------------------------------- */
 
 /* Again when the machine is too slow for the engine's limit. */
 static int do_again(dlr_offload_fn fn, const char *name)

@@ -101,7 +101,9 @@ static void a_pipe_has_them_too(void **state)
     close(pipes[1]);
 }
 
-/* Nobody waits for the end of a pipe that we have written to: `srun ... 2>&1 | tee log`. */
+/* Nobody waits for the end of a pipe that we have written to: `srun ... 2>&1 | tee
+ * log`.
+ */
 static void no_process_apart_holds_a_pipe(void **state)
 {
     char text[256];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=dlr_journal_replace,dlr_user_line */
-/* Which nodes a later srun of the job does without: what is written of them, and read. */
+/* Which nodes a later srun of the job does without: what is written of them, and read.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

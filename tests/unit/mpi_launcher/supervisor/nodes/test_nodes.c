@@ -44,7 +44,7 @@ static void note(const char *what, unsigned node)
                nodes->members.list[node].here ? "+" : "-");
 }
 
-/* --- instead of the clock, of the loop and of the user's terminal ------------------------------------- */
+/* --- instead of the clock, of the loop and of the user's terminal ----------------- */
 
 int64_t dlr_sup_now(void)
 {
@@ -87,7 +87,7 @@ int __wrap_dlr_server_send_shared(struct dlr_server *server, const struct dlr_ro
     return 0;
 }
 
-/* --- events -------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------- */
 
 static void on_message(void *arg, unsigned node, const json_t *msg)
 {
@@ -253,7 +253,7 @@ static void pass(int64_t ms)
     dlr_failure_detector_start(nodes, now_ms - DLR_SUP_TICK_MS);
 }
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void an_agent_that_comes_is_greeted_then_up_then_moved(void **state)
 {
@@ -376,7 +376,8 @@ static void none_is_lost_once_the_run_is_over(void **state)
     assert_string_equal(told, "");
 }
 
-/* Over supervisors and requeues: hours of nodes and the nodes that were lost in them. */
+/* Over supervisors and requeues: hours of nodes and the nodes that were lost in them.
+ */
 static void what_the_run_has_lost_is_counted_on(void **state)
 {
     json_t *left = json_object();

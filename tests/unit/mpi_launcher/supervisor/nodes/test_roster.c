@@ -89,7 +89,9 @@ static void some_get_it_when_no_more_come(void **state)
     assert_int_equal(seen.wholes, 2);
 }
 
-/* One after another, never 200 ms apart: a prolog that takes a different time on each node. */
+/* One after another, never 200 ms apart: a prolog that takes a different time on each
+ * node.
+ */
 static void a_trickle_does_not_put_it_off_for_ever(void **state)
 {
     int64_t now = 1000;
@@ -129,7 +131,9 @@ static void who_is_lost_is_told_to_those_who_know_it(void **state)
     assert_int_equal(seen.changes, 2 * (N - 1));
 }
 
-/* Each list fills the window: the next goes when one has come, or when its time is over. */
+/* Each list fills the window: the next goes when one has come, or when its time is
+ * over.
+ */
 static void lists_do_not_fill_the_link(void **state)
 {
     seen.size = DLR_ROSTER_WINDOW;
@@ -151,7 +155,9 @@ static void lists_do_not_fill_the_link(void **state)
     assert_int_equal(seen.made_whole, 1);
 }
 
-/* What changes while lists are on their way comes after them, and is in those that follow. */
+/* What changes while lists are on their way comes after them, and is in those that
+ * follow.
+ */
 static void a_change_meets_lists_on_their_way(void **state)
 {
     seen.size = DLR_ROSTER_WINDOW;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: sees=mpi_launcher/supervisor wrap=dlr_server_send_json,dlr_server_send,dlr_server_send_shared */
-/* A supervisor that takes over a round: what its nodes say, in any order, through the whole of it but its main
- * program. Two nodes with a rank each, partners of each other.
+/* A supervisor that takes over a round: what its nodes say, in any order, through the
+ * whole of it but its main program. Two nodes with a rank each, partners of each other.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,7 +110,7 @@ static void say_ready(unsigned node, unsigned rank)
          rank);
 }
 
-/* --- the policy's hands ------------------------------------------------------------------- */
+/* --- the policy's hands ----------------------------------------------------------- */
 
 static void none(void *arg)
 {
@@ -180,7 +180,7 @@ static int end(void **state)
     return 0;
 }
 
-/* --- tests -------------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 /* The former one had asked nobody for the partners' slots yet. */
 static void slots_are_asked_of_a_node_that_comes_back_later(void **state)
