@@ -115,6 +115,7 @@ static void prepare(void *arg, uint32_t round)
     struct dlr_sup *s = arg;
 
     dlr_sup_tell_plan(s->planning);
+    dlr_sup_persist_drop(s->disk);
     dlr_sup_prepare_begin(s->copies, dlr_sup_phase_begins(s->rounds));
     dlr_sup_ranks_round(s->rounds);
     if (dlr_sup_new_token(s->rounds) < 0)

@@ -116,6 +116,10 @@ bool dlr_sup_persist_check(struct dlr_sup_disk *disk);
 
 /* The transfers are writes: nodes are asked for those. */
 bool dlr_sup_is_persisting(const struct dlr_sup_disk *disk);
+/* A round is prepared, which has transfers of its own: what is open of the writes ends
+ * untold, since nobody waits for it.
+ */
+void dlr_sup_persist_drop(struct dlr_sup_disk *disk);
 /* That was made just now: into one file with what its node has made beside. */
 void dlr_sup_write_rebuilt(struct dlr_sup_disk *disk, const struct dlr_transfer *made);
 /* A write has ended with rc and what the node says of it: 0, -errno, or -EINPROGRESS

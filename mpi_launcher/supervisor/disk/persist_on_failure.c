@@ -180,6 +180,14 @@ bool dlr_sup_is_persisting(const struct dlr_sup_disk *disk)
     return disk->persist.writes;
 }
 
+void dlr_sup_persist_drop(struct dlr_sup_disk *disk)
+{
+    if (!disk->persist.writes)
+        return; /* nothing is open, or a manifest is, which tells of what it names */
+    disk->persist.writes = false;
+    dlr_plan_done(&disk->persist.plan);
+}
+
 static void write_plan(struct dlr_sup_disk *disk, const struct dlr_plan *plan,
                        const char *dir)
 {

@@ -124,7 +124,7 @@ void dlr_sup_ranks_round_state(struct dlr_sup_rounds *rounds, unsigned node,
                                const json_t *told);
 void dlr_sup_ranks_adopted(struct dlr_sup_rounds *rounds);
 
-/* postponed.c: true when msg is kept until it is known whether the round goes on. */
+/* messages.c: true when msg is kept until it is known whether the round goes on. */
 bool dlr_sup_adopt_later(struct dlr_sup_rounds *rounds, unsigned node,
                          const json_t *msg);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=getrandom,dlr_sup_tell_round,dlr_sup_keep_plan,dlr_sup_tell_plan */
-/* A round is prepared: its token cannot be guessed, and without one there is no round.
+/* A round is prepared: its token cannot be guessed, and without one there is no round;
+ * what was open of writes before is not its own.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -14,6 +15,7 @@
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/supervisor/copies/preparation.h"
 #include "mpi_launcher/supervisor/copies/transfers.h"
+#include "mpi_launcher/supervisor/disk/disk_state.h"
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
@@ -87,11 +89,24 @@ static void without_a_random_number_there_is_no_round(void **state)
     assert_int_not_equal(strspn(s.rounds->token, "0"), 32);
 }
 
+/* Another run had the job requeued, which came to nothing after this one's writes had
+ * run into their limit: copies that move now are none of theirs.
+ */
+static void writes_that_nobody_waits_for_are_dropped(void **state)
+{
+    s.disk->persist.writes = true;
+    dlr_sup_policy_ops.prepare(&s, 1);
+    assert_false(dlr_sup_is_persisting(s.disk));
+    assert_true(dlr_sup_is_preparing(s.copies));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_a_random_number_there_is_no_round,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(writes_that_nobody_waits_for_are_dropped, begin,
+                                        end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
