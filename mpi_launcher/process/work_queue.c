@@ -346,15 +346,23 @@ static int end_call(struct dlr_work_queue *q, int *ret_rc, int *ret_fd)
     return 0;
 }
 
+/* A call that nobody waited for has ended: what is locked with its descriptor is free. */
+static bool end_late(struct dlr_work_queue *q)
+{
+    DLR_AUTO_CLOSE int late = -1;
+    int rc;
+
+    return end_call(q, &rc, &late) == 0;
+}
+
 int dlr_work_queue_call(struct dlr_work_queue *q, struct dlr_offload **a,
                         dlr_offload_fn fn, int fd, int64_t limit_ms, int *ret_fd)
 {
     DLR_AUTO_CLOSE int given = fd;
-    DLR_AUTO_CLOSE int late = -1; /* what is locked with it is free then */
     int rc;
 
     *ret_fd = -1;
-    if (q->busy && end_call(q, &rc, &late) < 0)
+    if (q->busy && !end_late(q))
         return -EBUSY;
     rc = start_call(q, *a, fn, dlr_steal_fd(&given));
     if (rc < 0)

@@ -21,7 +21,8 @@
 
 #define EVENTS                                                                         \
     (ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |    \
-     ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED)
+     ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED |                   \
+     ZMQ_EVENT_CLOSED | ZMQ_EVENT_CLOSE_FAILED)
 #define FDS_MAX (128 << 10) /* connections above are cut */
 #define SLACK_MS 500        /* a handshake's limit is noticed so much early, or late */
 #define GREETING 64         /* bytes: all that who has not our key gets as an answer */
@@ -299,7 +300,7 @@ static void take(struct dlr_guard *g)
         g->left = true;
     else if (event == ZMQ_EVENT_DISCONNECTED)
         went(g, (int)value);
-    else if (event == ZMQ_EVENT_CLOSED)
+    else if (event == ZMQ_EVENT_CLOSED || event == ZMQ_EVENT_CLOSE_FAILED)
         forget_all(g);
 }
 

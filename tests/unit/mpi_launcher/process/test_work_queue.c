@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -138,6 +139,42 @@ static void work_that_hangs_is_left_and_those_after_it_do_not_wait(void **state)
     close(fd);
     close(pipes[1]);
     close(more[1]);
+    dlr_work_queue_close(&lane, 0);
+    dlr_offload_free(next);
+}
+
+/* After a byte, where there is one to come: 0 when nobody else has the file locked. */
+static int lock_file(void *arg, int *fd)
+{
+    const char *path = arg;
+    char byte;
+
+    if (*fd >= 0 && (read(*fd, &byte, 1) != 1 || close(*fd) < 0))
+        return -EIO;
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0 ? 0 : -errno;
+}
+
+static void what_came_too_late_locks_nothing_for_the_next(void **state)
+{
+    char path[64];
+    struct dlr_work_queue lane = {.fork_server = fork_server, .name = NAME, .fd = -1};
+    struct dlr_offload *slow = dlr_offload_new(sizeof(path));
+    struct dlr_offload *next = dlr_offload_new(sizeof(path));
+    int pipes[2], fd = -1;
+
+    snprintf(path, sizeof(path), "/tmp/test_work_queue.%d", (int)getpid());
+    memcpy(dlr_offload_arg(slow), path, sizeof(path));
+    memcpy(dlr_offload_arg(next), path, sizeof(path));
+    assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(dlr_work_queue_call(&lane, &slow, lock_file, pipes[0], 20, &fd),
+                     -ETIMEDOUT);
+    assert_int_equal(write(pipes[1], "a", 1), 1);
+    await_end(lane.fd);
+    assert_int_equal(dlr_work_queue_call(&lane, &next, lock_file, -1, LONG_MS, &fd), 0);
+    close(fd);
+    close(pipes[1]);
+    unlink(path);
     dlr_work_queue_close(&lane, 0);
     dlr_offload_free(next);
 }
@@ -454,6 +491,7 @@ int main(void)
         cmocka_unit_test(result_of_quick_work_comes_at_once),
         cmocka_unit_test(one_process_does_them_all_until_it_dies),
         cmocka_unit_test(work_that_hangs_is_left_and_those_after_it_do_not_wait),
+        cmocka_unit_test(what_came_too_late_locks_nothing_for_the_next),
         cmocka_unit_test(who_does_not_wait_is_told),
         cmocka_unit_test(descriptor_that_is_opened_there_comes_here),
         cmocka_unit_test(process_that_dies_is_an_error),
