@@ -125,7 +125,7 @@ void dlr_policy_rendezvous(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_set_back(struct dlr_policy *p, const char *why, int64_t now_ms);
 void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
 
-/* round_end.c. The first reason ends the round; a node's death found later explains the
+/* after_round.c. The first reason ends the round; a node's death found later explains the
  * failures that it caused, so it takes the place of a failure of the program.
  */
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
@@ -134,7 +134,7 @@ void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char
 void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_end_late(struct dlr_policy *p, int64_t now_ms);
 
-/* fate.c. True when the deadline was one of SIGTERM's, and it is dealt with. */
+/* sigterm_outcome.c. True when the deadline was one of SIGTERM's, and it is dealt with. */
 bool dlr_policy_sigterm_late(struct dlr_policy *p, int64_t now_ms);
 
 /* agents.c */

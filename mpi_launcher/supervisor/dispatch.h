@@ -25,7 +25,7 @@ extern const struct dlr_sup_io_ops dlr_sup_io_ops;             /* tick.c */
 extern const struct dlr_sup_nodes_ops dlr_sup_nodes_ops;       /* dispatch.c */
 extern const struct dlr_sup_steps_ops dlr_sup_steps_ops;       /* dispatch_steps.c */
 extern const struct dlr_sup_copies_ops dlr_sup_copies_ops;     /* dispatch_copies.c */
-extern const struct dlr_sup_planning_ops dlr_sup_planning_ops; /* dispatch_plans.c */
+extern const struct dlr_sup_planning_ops dlr_sup_planning_ops; /* plan_gates.c */
 extern const struct dlr_sup_versions_ops dlr_sup_versions_ops; /* dispatch_versions.c */
 extern const struct dlr_sup_rounds_ops dlr_sup_rounds_ops;     /* dispatch_rounds.c */
 extern const struct dlr_sup_disk_ops dlr_sup_disk_ops;         /* dispatch_disk.c */

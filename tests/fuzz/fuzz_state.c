@@ -17,7 +17,7 @@
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/process/process_id.h"
 #include "mpi_launcher/supervisor/copies/copies_state.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/ending/ending.h"
 #include "mpi_launcher/supervisor/io/user_output.h"

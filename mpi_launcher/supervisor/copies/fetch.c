@@ -13,7 +13,7 @@
 #include "mpi_launcher/supervisor/copies/fetch.h"
 #include "mpi_launcher/supervisor/copies/orders.h"
 #include "mpi_launcher/supervisor/copies/rebuild.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 

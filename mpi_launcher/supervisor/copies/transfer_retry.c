@@ -9,7 +9,7 @@
 #include "common/base/err.h"
 #include "common/base/str.h"
 #include "mpi_launcher/supervisor/copies/copies_state.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 
 static struct dlr_retried_copy *find(const struct dlr_sup_copies *copies,
                                      const char *where, int rank, struct dlr_version v)

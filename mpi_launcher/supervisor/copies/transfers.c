@@ -9,7 +9,7 @@
 
 #include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/copies/orders.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 
 static void transfer_done(void *arg, unsigned node, uint64_t id, int rc,
                           const char *why);

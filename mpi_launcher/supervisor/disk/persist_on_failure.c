@@ -11,7 +11,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/supervisor/copies/orders.h"
 #include "mpi_launcher/supervisor/copies/rebuild.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 #include "mpi_launcher/supervisor/copies/transfers.h"
 #include "mpi_launcher/supervisor/disk/disk_state.h"
 #include "mpi_launcher/supervisor/io/reactor.h"

@@ -9,7 +9,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/journal/journal.h"
 #include "mpi_launcher/supervisor/copies/fetch.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 #include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/nodes/members.h"

@@ -5,7 +5,7 @@
 
 #include "mpi_launcher/policy/repeated_failure.h"
 #include "mpi_launcher/supervisor/copies/redundancy.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 #include "mpi_launcher/supervisor/copies/transfers.h"
 #include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/io/user_output.h"

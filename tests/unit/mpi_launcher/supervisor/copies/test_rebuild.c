@@ -18,7 +18,7 @@
 #include "mpi_launcher/supervisor/copies/orders.h"
 #include "mpi_launcher/supervisor/copies/rebuild.h"
 #include "mpi_launcher/supervisor/copies/redundancy.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/nodes/peers.h"
 #include "mpi_launcher/supervisor/nodes/send.h"

@@ -22,7 +22,7 @@
 #include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/copies/orders.h"
 #include "mpi_launcher/supervisor/copies/rebuild.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 #include "mpi_launcher/supervisor/copies/transfers.h"
 #include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/disk/disk_state.h"

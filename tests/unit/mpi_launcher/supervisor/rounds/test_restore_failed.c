@@ -21,7 +21,7 @@
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/supervisor/copies/copies.h"
 #include "mpi_launcher/supervisor/copies/fetch.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/nodes/nodes.h"
 #include "mpi_launcher/supervisor/nodes/send.h"

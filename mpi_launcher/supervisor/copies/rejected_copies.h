@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies that the next plan does not take, and those that have a second chance. */
-#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_STRUCK_COPIES_H
-#define DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_STRUCK_COPIES_H
+#ifndef DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_REJECTED_COPIES_H
+#define DLR_MPI_LAUNCHER_SUPERVISOR_COPIES_REJECTED_COPIES_H
 
 #include "mpi_launcher/plan/plan.h"
 #include "mpi_launcher/supervisor/copies/copies.h"

@@ -7,7 +7,7 @@
 #include "mpi_launcher/plan/plan.h"
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/supervisor/copies/redundancy.h"
-#include "mpi_launcher/supervisor/copies/struck_copies.h"
+#include "mpi_launcher/supervisor/copies/rejected_copies.h"
 #include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/nodes/members.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_names_fit,dlr_sup_repeated_failure_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_user_line,dlr_journal_note */
 /* A new plan: who is asked whether it is taken, in which order, and what the policy is
- * told. Around mpi_launcher/supervisor/dispatch_plans.c all engines, of which those
+ * told. Around mpi_launcher/supervisor/plan_gates.c all engines, of which those
  * that are asked are played.
  */
 #include <errno.h>
