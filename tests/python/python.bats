@@ -64,7 +64,7 @@ spoil() { # FILE
     run "$python" tests/python/python_train.py 8 adam 5
     spoil "$DLROVER_CKPT_DIR/r0-5.safetensors"
     run "$python" tests/python/python_train.py 8 adam 6
-    [[ $output == *"rank 0's file of step 5: chunk "*" is corrupt; step 4 is restored"* ]]
+    [[ $output == *"rank 0's file of step 5: block "*" is corrupt; step 4 is restored"* ]]
     grep -qx "from 4" <<<"$output"
     for file in "$DLROVER_CKPT_DIR"/*.safetensors; do
         spoil "$file"
@@ -73,7 +73,7 @@ spoil() { # FILE
     run "$python" tests/python/python_train.py 8 adam 0
     echo "$output"
     [ "$status" -ne 0 ]
-    [[ $output == *"no version in '$DLROVER_CKPT_DIR' is whole: rank 0's file of step 6: chunk "*" is corrupt; DLROVER_CKPT_FRESH=on "* ]]
+    [[ $output == *"no version in '$DLROVER_CKPT_DIR' is whole: rank 0's file of step 6: block "*" is corrupt; DLROVER_CKPT_FRESH=on "* ]]
     for file in "$BATS_TEST_TMPDIR"/before/*.safetensors; do
         cmp "$file" "$DLROVER_CKPT_DIR/${file##*/}"
     done
