@@ -54,7 +54,7 @@ kill_both() {
     [ "$(resumed "$job")" -gt 0 ]
     no_committed_step_lost "$job"
     same_bits ref.4
-    [ "$(events "$job" 'select(.event=="restored").brought')" = 0 ]
+    [ "$(events "$job" 'select(.event=="restored").fetched')" = 0 ]
     [ "$(events "$job" 'select(.event=="round_end")|[.cause,.restarts]')" = '["control",0]' ]
     [ -z "$(events "$job" 'select(.event=="node_dead")')" ]
     nothing_left n1 n2 n3 n4 n5

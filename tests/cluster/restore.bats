@@ -121,7 +121,7 @@ one_hash_a_step() {
     [ "$(events "$job" 'select(.event=="resized") | [.nodes, .world, .of] | join(" ")')" = '"3 3 4"' ]
     # From memory: nothing is on the disk, and no node has more than two of the four copies that each
     # rank needs. What the lost rank had alone can be looked at.
-    [ "$(events "$job" 'select(.event=="restored").brought')" -ge 6 ]
+    [ "$(events "$job" 'select(.event=="restored").fetched')" -ge 6 ]
     nothing_written "$job"
     grep -x "peek rank 3 of 4" "$(alice_home)/out.$job"
     alice scancel "$job"
@@ -247,7 +247,7 @@ PY
     [ "$(events "$job" 'select(.event=="restored").version[0]')" -eq 0 ]
     # The copy that was made, and those that others had brought; what the lost rank had alone can be looked at.
     [ "$(events "$job" 'select(.event=="prepared" and .round==1).copies')" -eq 1 ]
-    [ "$(events "$job" 'select(.event=="restored").brought')" -ge 1 ]
+    [ "$(events "$job" 'select(.event=="restored").fetched')" -ge 1 ]
     committed_by "$job" 3
     wait_until "grep -qx 'peek rank 3 of 4' '$(alice_home)/out.$job'"
     [ "$(events "$job" 'select(.event=="unprotected" or .event=="protected").event' | tr -d '"' | paste -sd' ')" = "unprotected protected" ]

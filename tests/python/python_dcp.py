@@ -514,7 +514,7 @@ def fsdp(last):
     ck = dlrover.dcp.bind(lambda: {"model": model.state_dict(),
                                    "optimizer": optimizer.state_dict()["state"]})
     step = ck.restore()
-    print(f"from {step}", flush=True)
+    print(f"from {step}\n", end="", flush=True)  # in one piece: another rank prints, too
     while step < int(last):
         optimizer.zero_grad()
         model(torch.full((2, 7), step + 1.)).square().mean().backward()

@@ -209,7 +209,7 @@ void rig_config_resized(struct rig_data *p, uint32_t round, const char *token,
     configure(p, round, token, accept, fetch, "[]", true);
 }
 
-int rig_reserve_brought(struct rig_data *p, int32_t rank, uint64_t bytes)
+int rig_reserve_fetched(struct rig_data *p, int32_t rank, uint64_t bytes)
 {
     struct dlr_local_msg msg;
 

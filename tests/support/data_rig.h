@@ -71,7 +71,7 @@ void rig_config_bring(struct rig_data *p, uint32_t round, const char *token,
 void rig_config_resized(struct rig_data *p, uint32_t round, const char *token,
                         const char *accept, const char *fetch);
 /* The slot for such a copy. */
-int rig_reserve_brought(struct rig_data *p, int32_t rank, uint64_t bytes);
+int rig_reserve_fetched(struct rig_data *p, int32_t rank, uint64_t bytes);
 /* Two slots for rank; the errno of the answer. Mapped by rig_slot(). */
 int rig_reserve(struct rig_data *p, int32_t rank, uint64_t bytes);
 struct dlr_slot *rig_slot(struct rig_data *p, int32_t rank, unsigned k);

@@ -42,7 +42,7 @@ json_t *dlr_sup_restore_row(const struct dlr_sup_copies *copies)
     return row;
 }
 
-static void say_brought(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
+static void say_fetched(struct dlr_sup_copies *copies, unsigned node, unsigned rank,
                         int rc, const char *why, const char *path)
 {
     json_t *msg = dlr_msg_new("fetched");
@@ -77,7 +77,7 @@ static void end(struct dlr_sup_copies *copies, struct dlr_sup_fetch *b, int rc,
     copies->fetched += rc == 0;
     copies->fetch_failed |= rc < 0;
     dlr_sup_request_drop(copies, b->t.id);
-    say_brought(copies, b->t.to, b->t.rank, rc, why, NULL);
+    say_fetched(copies, b->t.to, b->t.rank, rc, why, NULL);
     free(b);
 }
 
@@ -130,7 +130,7 @@ void dlr_sup_on_fetch(struct dlr_sup_copies *copies, unsigned node, const json_t
         return;
     if (dlr_restore_changes_world_size(copies) &&
         copies->plan->sources[rank].from == DLR_PLAN_FILE) {
-        say_brought(copies, node, (unsigned)rank, 0, "",
+        say_fetched(copies, node, (unsigned)rank, 0, "",
                     copies->plan->sources[rank].where);
         return;
     }
@@ -139,7 +139,7 @@ void dlr_sup_on_fetch(struct dlr_sup_copies *copies, unsigned node, const json_t
             ? calloc(1, sizeof(*b))
             : NULL;
     if (!b) {
-        say_brought(copies, node, (unsigned)rank, -ENOENT,
+        say_fetched(copies, node, (unsigned)rank, -ENOENT,
                     "no node has its copy any more", NULL);
         return;
     }
@@ -195,7 +195,7 @@ void dlr_sup_fetch_lost(struct dlr_sup_copies *copies, unsigned node)
     }
 }
 
-unsigned dlr_sup_brought(const struct dlr_sup_copies *copies)
+unsigned dlr_sup_fetched(const struct dlr_sup_copies *copies)
 {
     return copies->fetched;
 }

@@ -18,7 +18,7 @@ void dlr_sup_fetch_round(
 /* In this round: how many came, and whether one could not: a version is not bad for
  * that.
  */
-unsigned dlr_sup_brought(const struct dlr_sup_copies *copies);
+unsigned dlr_sup_fetched(const struct dlr_sup_copies *copies);
 bool dlr_sup_bring_failed(const struct dlr_sup_copies *copies);
 
 #endif

@@ -113,7 +113,7 @@ static void all_restored(struct dlr_sup_rounds *rounds, struct dlr_version v)
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "restored", "s:I,s:o,s:i,s:I",
                      "round", (json_int_t)rounds->running_round, "version",
                      dlr_sup_version(&v), "fetched",
-                     dlr_sup_brought(rounds->env.copies), "took_ms",
+                     dlr_sup_fetched(rounds->env.copies), "took_ms",
                      (json_int_t)(dlr_sup_now() - rounds->launch_ms));
 }
 

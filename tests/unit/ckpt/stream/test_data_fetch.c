@@ -41,7 +41,7 @@ static void pair_up(struct pair *p, struct dlr_version v)
     rig_config_bring(&p->to, ROUND, RIG_TOKEN, "[2]", "[3]");
     assert_int_equal(rig_reserve(&p->from, RANK, rig_slot_bytes(BYTES)), 0);
     assert_int_equal(rig_reserve(&p->to, RANK, rig_slot_bytes(BYTES)), 0);
-    assert_int_equal(rig_reserve_brought(&p->to, RANK, rig_slot_bytes(BYTES)), 0);
+    assert_int_equal(rig_reserve_fetched(&p->to, RANK, rig_slot_bytes(BYTES)), 0);
     src = rig_slot(&p->from, RANK, 0);
     rig_snapshot(src, RANK, v, BYTES);
     dlr_slot_unmap(src);
@@ -145,7 +145,7 @@ static void one_that_came_too_late_goes_with_the_next_commit(void **state)
 
     rig_start(&p, NULL, NULL);
     rig_config(&p, ROUND, RIG_TOKEN, "[2]");
-    assert_int_equal(rig_reserve_brought(&p, RANK, rig_slot_bytes(BYTES)), 0);
+    assert_int_equal(rig_reserve_fetched(&p, RANK, rig_slot_bytes(BYTES)), 0);
     assert_true(has_file(&p, RANK, DLR_STORE_FETCHED));
     rig_order(&p, DLR_LOCAL_D_COMMIT, ROUND, -1, ours, 0, "");
     assert_int_equal(rig_reserve(&p, 2, rig_slot_bytes(BYTES)), 0); /* it was read */

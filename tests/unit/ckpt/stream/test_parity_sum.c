@@ -355,7 +355,7 @@ static void a_rank_that_is_no_more_is_made_beside_the_shard_of_its_number(void *
     rig_config_resized(home, s.round, RIG_TOKEN, "[]", "[1,2]");
     rig_order(home, DLR_LOCAL_D_PARITY, s.round, 2, every, 0, "2 0*1 1*1");
     rig_order(home, DLR_LOCAL_D_PARITY, s.round, 2, v7, 1002, "64 0*1 1*1 64*1");
-    assert_int_equal(rig_reserve_brought(home, 2, s.room), 0);
+    assert_int_equal(rig_reserve_fetched(home, 2, s.room), 0);
     assert_int_equal(rig_reserve(home, 2, s.room), 0);
     assert_int_equal(send_to(&s, &s.members, 0, v7, home), 0);
     assert_int_equal(send_to(&s, &s.members, 1, v7, home), 0);
@@ -369,7 +369,7 @@ static void a_rank_that_is_no_more_is_made_beside_the_shard_of_its_number(void *
     dlr_slot_unmap(was);
     dlr_slot_unmap(slot);
     /* What one of the former ranks has is no part of the new shard, */
-    assert_int_equal(rig_reserve_brought(home, 1, s.room), 0);
+    assert_int_equal(rig_reserve_fetched(home, 1, s.room), 0);
     assert_int_equal(send_to(&s, &s.members, 1, v7, home), 0);
     slot = rig_slot(home, 1, DLR_STORE_FETCHED);
     assert_int_equal(dlr_slot_state(slot), DLR_SLOT_SEALED);

@@ -170,7 +170,7 @@ static void a_copy_that_the_network_lost_has_a_second_chance(void **state)
     assert_int_equal(nrejected, 1);
 }
 
-static void what_is_brought_is_told_what_the_network_did(void **state)
+static void what_is_fetched_is_told_what_the_network_did(void **state)
 {
     static const struct {
         json_int_t said;
@@ -192,7 +192,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_bad_copy_is_struck_off, begin, end),
         cmocka_unit_test_setup_teardown(
             a_copy_that_the_network_lost_has_a_second_chance, begin, end),
-        cmocka_unit_test_setup_teardown(what_is_brought_is_told_what_the_network_did,
+        cmocka_unit_test_setup_teardown(what_is_fetched_is_told_what_the_network_did,
                                         begin, end),
     };
 
