@@ -55,15 +55,10 @@ static void say_lapsed(struct dlr_agent_lease *l, int64_t silent_ms, unsigned ki
 }
 
 /* The supervisor may have declared this node dead. */
-static int lease_over(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+static void run_out(struct dlr_agent_lease *l)
 {
-    struct dlr_agent_lease *l = arg;
     unsigned left = l->ops->tasks(l->arg);
-    uint64_t times;
 
-    (void)!read(l->fd, &times, sizeof(times));
-    if (dlr_now_ns() < l->until_ns)
-        return 0;
     if (left > 0) {
         int64_t silent_ms = (dlr_now_ns() - l->leased_ns) / MS;
 
@@ -72,7 +67,23 @@ static int lease_over(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         say_lapsed(l, silent_ms, left);
     }
     l->ops->over(l->arg);
+}
+
+static int lease_over(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    struct dlr_agent_lease *l = arg;
+    uint64_t times;
+
+    (void)!read(l->fd, &times, sizeof(times));
+    if (dlr_now_ns() >= l->until_ns)
+        run_out(l);
     return 0;
+}
+
+void dlr_agent_lease_look(struct dlr_agent_lease *l)
+{
+    if (l->until_ns && dlr_now_ns() >= l->until_ns)
+        run_out(l);
 }
 
 void dlr_agent_lease_show(const struct dlr_agent_lease *l, struct dlr_page *page)

@@ -52,6 +52,10 @@ void dlr_agent_lease_beat(
 void dlr_agent_lease_show(const struct dlr_agent_lease *l, struct dlr_page *page);
 /* Whatever the supervisor says, not before until_ns. */
 void dlr_agent_lease_extend(struct dlr_agent_lease *l, int64_t until_ns);
+/* A task has ended: when the lease has run out, and this late reactor does not know it
+ * yet, the task's own timer has killed it. "over" is told first then.
+ */
+void dlr_agent_lease_look(struct dlr_agent_lease *l);
 /* A held lease ends, after grace_ms unless the supervisor says otherwise before. */
 void dlr_agent_lease_unhold(struct dlr_agent_lease *l, int64_t grace_ms);
 

@@ -251,6 +251,11 @@ static void get_steps(void *arg, uint64_t *ret_min, uint64_t *ret_max)
     dlr_agent_ranks_steps(a->snapshots, ret_min, ret_max);
 }
 
+static void before_task_ends(void *arg)
+{
+    dlr_agent_lease_look(((struct dlr_agent *)arg)->lease);
+}
+
 static unsigned count_tasks(void *arg)
 {
     struct dlr_agent *a = arg;
@@ -386,8 +391,10 @@ static int make_engines(struct dlr_agent *a)
             a->base, &a->self, &a->round, a->snapshots, a->tasks, &succession_ops, a);
     if (a->succession)
         a->lease = dlr_agent_lease_new(a->base, &a->self, &a->round, &lease_ops, a);
-    if (a->lease)
+    if (a->lease) {
+        dlr_agent_tasks_before_end(a->tasks, before_task_ends, a);
         a->suspend = dlr_agent_suspend_new(a->base, &a->self, &a->round, a->lease);
+    }
     if (a->suspend)
         a->reports = dlr_agent_reports_new(a->base, &a->self, on_own_report, a);
     return a->reports ? 0 : -ENOMEM;

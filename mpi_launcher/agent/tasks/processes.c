@@ -52,11 +52,25 @@ static void say_exit(struct task *t)
                                         t->status, "at_ms", (json_int_t)t->gone_ms));
 }
 
+void dlr_agent_tasks_before_end(struct dlr_agent_tasks *tasks, void (*fn)(void *arg),
+                                void *arg)
+{
+    tasks->before_end = fn;
+    tasks->before_end_arg = arg;
+}
+
+static void before_end(const struct task *t)
+{
+    if (!t->killed && t->of->before_end)
+        t->of->before_end(t->of->before_end_arg);
+}
+
 static void tell_end(struct task *t, int status)
 {
     dlr_agent_timer_end(t->of->base, &t->timer);
     if (t->told)
         return;
+    before_end(t);
     t->told = true;
     t->status = status;
     if (!t->gone_ms)
@@ -217,6 +231,7 @@ static int on_end(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     struct task *t = arg;
 
     t->gone_ms = dlr_wall_ns() / 1000000;
+    before_end(t);
     unwatch_task(t);
     if (t->round <= t->of->kill_up_to_round)
         kill_ordered(t->of); /* the last one gone: the node is clean at once */

@@ -30,6 +30,11 @@ struct dlr_agent_tasks *dlr_agent_tasks_new(struct dlr_agent_base *base,
  */
 struct dlr_agent_tasks *dlr_agent_tasks_free(struct dlr_agent_tasks *tasks);
 
+/* fn is called before a task's end is told that nobody here has caused, once or twice. It
+ * may have tasks killed.
+ */
+void dlr_agent_tasks_before_end(struct dlr_agent_tasks *tasks, void (*fn)(void *arg),
+                                void *arg);
 /* Listens in the memory directory. Errors as of dlr_local_listen(). */
 int dlr_agent_tasks_start(struct dlr_agent_tasks *tasks, struct dlr_err *err);
 /* Closes all connections, and watches no task any more. */

@@ -13,6 +13,8 @@ struct dlr_agent_tasks {
     const struct dlr_agent_self *self;
     const struct dlr_agent_round *round;
     struct dlr_agent_snapshots *snapshots;
+    void (*before_end)(void *arg); /* or NULL */
+    void *before_end_arg;
     int listen_fd;            /* -1: not */
     zlistx_t *conns;          /* struct dlr_agent_conn */
     zlistx_t *all;            /* struct task */

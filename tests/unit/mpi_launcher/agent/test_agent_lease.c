@@ -171,6 +171,23 @@ static void what_is_not_answered_any_more_ends_the_lease_and_is_silence(void **s
     assert_true(rig.shown_ns > 0);
 }
 
+/* The worker's own timer is 20 ms later: an agent that is later still must not take what
+ * it did for the program's failure.
+ */
+static void a_task_that_ends_after_the_lease_has_the_lease_told_first(void **state)
+{
+    dlr_agent_lease_look(rig.lease); /* none has come */
+    dlr_agent_lease_beat(rig.lease);
+    dlr_agent_lease_look(rig.lease);
+    assert_false(rig.over);
+    assert_string_equal(rig.said, "");
+    while ((uint64_t)dlr_now_ns() < rig.shown_ns)
+        ; /* the reactor does not run */
+    dlr_agent_lease_look(rig.lease);
+    assert_true(rig.over);
+    assert_string_equal(rig.said, "lease_expired;");
+}
+
 static void a_lease_that_ends_later_is_not_shortened(void **state)
 {
     int64_t far_ns = dlr_now_ns() + INT64_C(3600) * 1000000000;
@@ -205,6 +222,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(what_is_not_answered_any_more_ends_the_lease_and_is_silence),
+        T(a_task_that_ends_after_the_lease_has_the_lease_told_first),
         T(a_lease_that_ends_later_is_not_shortened),
         T(a_suspended_job_holds_its_lease_until_it_is_awake),
     };

@@ -176,6 +176,24 @@ static void a_task_is_told_and_its_end(void **state)
     assert_int_equal(dlr_agent_tasks_left(rig.tasks), 0);
 }
 
+static void say_ends(void *arg)
+{
+    size_t at = strlen(rig.said);
+
+    assert_ptr_equal(arg, &rig);
+    snprintf(rig.said + at, sizeof(rig.said) - at, "ends, %u left;",
+             dlr_agent_tasks_left(rig.tasks));
+}
+
+static void who_wants_to_know_of_an_end_knows_before_it_is_told(void **state)
+{
+    dlr_agent_tasks_before_end(rig.tasks, say_ends, &rig);
+    be_slurmstepd();
+    send_as(DLR_LOCAL_EXIT, 4, 9);
+    run_until("exit");
+    assert_string_equal(rig.said, "stepd;task;ends, 1 left;exit 9;");
+}
+
 static void another_process_than_a_child_of_slurmstepd_is_no_task(void **state)
 {
     assert_int_equal(dlr_local_connect(rig.socket, 0, &rig.fd, NULL), 0);
@@ -196,6 +214,7 @@ static void kill_soon(void)
 /* It is ended before it is known. */
 static void tasks_of_an_ended_round_are_killed_when_they_appear(void **state)
 {
+    dlr_agent_tasks_before_end(rig.tasks, say_ends, &rig); /* not of these */
     kill_soon();
     assert_string_equal(rig.said, "clean 0;");
     rig.said[0] = '\0';
@@ -226,6 +245,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(a_task_is_told_and_its_end),
+        T(who_wants_to_know_of_an_end_knows_before_it_is_told),
         T(another_process_than_a_child_of_slurmstepd_is_no_task),
         T(tasks_of_an_ended_round_are_killed_when_they_appear),
         T(the_rank_of_the_round_is_welcomed),
