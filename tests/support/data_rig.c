@@ -414,11 +414,11 @@ int rig_done(struct rig_data *p, uint64_t id, char *why, size_t size)
 
 void rig_end(struct rig_data *p)
 {
-    /* A receiver acknowledges a copy and tells its agent after that: let it come to
-     * this.
+    /* A receiver acknowledges a copy and tells its agent after that: there is somebody to
+     * tell until it has ended.
      */
     if (rig_alive(p))
-        shutdown(p->fd, SHUT_RDWR);
+        shutdown(p->fd, SHUT_WR);
     if (reap(p) != 0)
         die("dlrover-data", "it did not end well");
 }
