@@ -46,7 +46,8 @@ struct dlr_agent_lease {
 /* The supervisor does not know that it was not heard here: it must not take this for a
  * fault of the program.
  */
-static void say_lapsed(struct dlr_agent_lease *l, int64_t silent_ms, unsigned killed)
+static void say_lease_expired(struct dlr_agent_lease *l, int64_t silent_ms,
+                              unsigned killed)
 {
     dlr_agent_send_supervisor(
         l->base, json_pack("{s:i, s:s, s:I, s:I, s:i}", "v", DLR_MSG_VERSION, "t",
@@ -64,7 +65,7 @@ static void run_out(struct dlr_agent_lease *l)
 
         dlr_warn("%s: no word from the supervisor for %lld ms: killing %u workers",
                  l->self->node, (long long)silent_ms, left);
-        say_lapsed(l, silent_ms, left);
+        say_lease_expired(l, silent_ms, left);
     }
     l->ops->over(l->arg);
 }
