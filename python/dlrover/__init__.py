@@ -28,3 +28,12 @@ def bind(model: torch.nn.Module, optimizer: typing.Any = None, extra: typing.Any
     from ._torch import bind as bind_torch  # pylint: disable=import-outside-toplevel
 
     return bind_torch(model, optimizer, extra, replicated, **more)
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Adapters for frameworks (dlrover.frameworks), each imported when it is asked for: TrainerCallback, accelerate,
+    LightningCheckpoint, deepspeed, megatron.
+    """
+    from .frameworks import find  # pylint: disable=import-outside-toplevel
+
+    return find(name)

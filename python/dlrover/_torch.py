@@ -626,6 +626,11 @@ class Bound:
         """The state was bad from step on (a loss that is no number): exit with an error after it."""
         self._ck.mark_bad(step)
 
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What it saves with."""
+        return self._ck
+
     def stats(self) -> dict[str, int]:
         """See Checkpoint.stats(). unsaved: steps whose state could not be had or named."""
         return {**self._ck.stats(), "unsaved": self._unsaved}
