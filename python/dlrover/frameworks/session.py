@@ -13,6 +13,7 @@ import weakref
 import torch
 
 from .. import bind
+from .._tree import Source
 
 POLL_S = 0.05
 _open = weakref.WeakSet()  # Sessions: a model is saved by one
@@ -80,15 +81,18 @@ class Session:
         return _parameters(model) if model is not None else set()
 
     def open(self, model: torch.nn.Module, optimizer: typing.Any = None, replicated: bool | None = None,
-             **objects: typing.Any) -> int:
+             sources: typing.Sequence[Source] = (), **objects: typing.Any) -> int:
         """Binds and restores. The step to go on from, 0: a fresh start. Blocking as Bound.restore() is. Before the
         first step, ValueError and dlrover.Error name what cannot be saved or restored, and say what to do.
 
         optimizer, objects: as dlrover.bind() takes them. replicated: True where parameters and optimizer state are
-        the same on every rank, None: where model is, or wraps, a DistributedDataParallel.
+        the same on every rank, None: where model is, or wraps, a DistributedDataParallel. sources: state that is
+        no torch optimizer's, as dlrover._tree.Source says.
         """
         self._refuse_second(model)
         replicated = is_ddp(model) if replicated is None else replicated
+        if sources:
+            objects["sources"] = sources
         bound = bind(model, optimizer, replicated=replicated, **objects, **self._options)
         try:
             self._step = self._saved = bound.restore()
