@@ -79,6 +79,7 @@ static const struct {
                     "[ was killed by {signal:signal}][; its last line: {stderr:last}]"},
     {"round_end", "round {round} ends: {why}[; at step {step}]"
                   "[; committed {committed:version}]"},
+    {"explained", "round {round} ended, as is known now: {why}"},
     {"cleared", "nothing of round {round} is left[ after {took_ms:ms}]"},
     {"persist", "[survivors wrote {version:version}: {files#file}][ in {took_ms:ms}]"
                 "[{version:null}no checkpoint was written][: {why}]"},

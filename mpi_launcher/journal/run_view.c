@@ -102,6 +102,13 @@ static void on_round_end(struct dlr_cli_state *s, const json_t *e)
     take_committed(s, e);
 }
 
+/* No failure of the program, as it seemed: it costs no restart. */
+static void on_explained(struct dlr_cli_state *s, const json_t *e)
+{
+    s->restarts = dlr_cli_event_int(e, "restarts", s->restarts);
+    dlr_cli_set_text(&s->why, dlr_cli_event_text(e, "why"));
+}
+
 static void on_why(struct dlr_cli_state *s, const json_t *e)
 {
     dlr_cli_set_text(&s->why, dlr_cli_event_text(e, "why"));
@@ -223,6 +230,7 @@ static const struct {
     {"every_step", DLR_CLI_NOTHING, on_every_step},
     {"network", DLR_CLI_NOTHING, on_network},
     {"round_end", DLR_CLI_ENDING, on_round_end},
+    {"explained", DLR_CLI_NOTHING, on_explained},
     {"cleared", DLR_CLI_CLEARED, NULL},
     {"persist", DLR_CLI_PERSIST, NULL},
     {"persisted", DLR_CLI_NOTHING, on_persisted},

@@ -52,6 +52,8 @@ struct dlr_policy_ops {
     void (*prepare)(void *arg, uint32_t round);
     void (*launch)(void *arg, uint32_t round);
     void (*end_round)(void *arg, uint32_t round, enum dlr_cause cause, const char *why);
+    /* What ended it was the work of this loss, which was found later. */
+    void (*explain)(void *arg, uint32_t round, enum dlr_cause cause, const char *why);
     void (*persist)(void *arg);
     void (*requeue)(void *arg, const char *why);
     void (*late)(void *arg, unsigned n); /* so many nodes are late and waited for */

@@ -68,9 +68,6 @@ void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms)
     after_end(p, now_ms);
 }
 
-/* The first reason ends the round; a node's death found later explains the failures
- * that it caused, so it takes the place of a failure of the program.
- */
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
                           int64_t now_ms)
 {
@@ -83,6 +80,15 @@ void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char
     dlr_policy_enter(p, DLR_PHASE_END, now_ms, p->conf.end_timeout_ms);
     p->ops.end_round(p->arg, p->round, cause, why);
     dlr_policy_check_clean(p, now_ms);
+}
+
+void dlr_policy_explain(struct dlr_policy *p, enum dlr_cause cause, const char *why)
+{
+    if (p->phase != DLR_PHASE_END || p->cause != DLR_CAUSE_PROGRAM)
+        return;
+    p->cause = cause;
+    snprintf(p->why, sizeof(p->why), "%s", why);
+    p->ops.explain(p->arg, p->round, cause, why);
 }
 
 void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,

@@ -52,10 +52,8 @@ void dlr_policy_lease_expired(struct dlr_policy *p, uint32_t round, const char *
         return;
     if (p->phase == DLR_PHASE_RUN)
         dlr_policy_end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
-    else if (p->phase == DLR_PHASE_END && p->cause == DLR_CAUSE_PROGRAM) {
-        p->cause = DLR_CAUSE_CONTROL;
-        snprintf(p->why, sizeof(p->why), "%s", why);
-    }
+    else
+        dlr_policy_explain(p, DLR_CAUSE_CONTROL, why);
 }
 
 void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,

@@ -37,10 +37,8 @@ void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
             dlr_policy_end_round(p, DLR_CAUSE_NODE, why, now_ms);
         break;
     case DLR_PHASE_END:
-        if (member && p->cause == DLR_CAUSE_PROGRAM) {
-            p->cause = DLR_CAUSE_NODE;
-            snprintf(p->why, sizeof(p->why), "%s", why);
-        }
+        if (member)
+            dlr_policy_explain(p, DLR_CAUSE_NODE, why);
         dlr_policy_check_clean(p, now_ms);
         break;
     default:

@@ -125,11 +125,13 @@ void dlr_policy_rendezvous(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_set_back(struct dlr_policy *p, const char *why, int64_t now_ms);
 void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
 
-/* after_round.c. The first reason ends the round; a node's death found later explains the
- * failures that it caused, so it takes the place of a failure of the program.
- */
+/* after_round.c. The first reason ends the round. */
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
                           int64_t now_ms);
+/* A loss that is found while the round ends explains the failures that it caused: it
+ * takes the place of a failure of the program.
+ */
+void dlr_policy_explain(struct dlr_policy *p, enum dlr_cause cause, const char *why);
 /* Whether the round that ends has gone everywhere; its time for that is over. */
 void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms);
 void dlr_policy_end_late(struct dlr_policy *p, int64_t now_ms);

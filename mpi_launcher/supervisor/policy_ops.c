@@ -110,6 +110,11 @@ static void end_round(void *arg, uint32_t round, enum dlr_cause cause, const cha
     dlr_sup_end_round(((struct dlr_sup *)arg)->rounds, round, cause, why);
 }
 
+static void explain(void *arg, uint32_t round, enum dlr_cause cause, const char *why)
+{
+    dlr_sup_explain_end(((struct dlr_sup *)arg)->rounds, round, cause, why);
+}
+
 static void prepare(void *arg, uint32_t round)
 {
     struct dlr_sup *s = arg;
@@ -135,6 +140,7 @@ const struct dlr_policy_ops dlr_sup_policy_ops = {
     .prepare = prepare,
     .launch = launch,
     .end_round = end_round,
+    .explain = explain,
     .persist = persist,
     .requeue = requeue,
     .finish = finish,

@@ -135,6 +135,7 @@ static void start(struct dlr_sup *s)
                                               .prepare = none_round,
                                               .launch = none_round,
                                               .end_round = none_end,
+                                              .explain = none_end,
                                               .persist = none,
                                               .requeue = none_why,
                                               .late = none_late,

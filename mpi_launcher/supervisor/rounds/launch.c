@@ -355,6 +355,15 @@ void dlr_sup_end_round(struct dlr_sup_rounds *rounds, uint32_t round,
     dlr_sup_rounds_changed(rounds);
 }
 
+void dlr_sup_explain_end(struct dlr_sup_rounds *rounds, uint32_t round,
+                         enum dlr_cause cause, const char *why)
+{
+    dlr_user_line(rounds->env.io, "round %u ended, as is known now: %s", round, why);
+    dlr_journal_note(dlr_sup_journal(rounds->env.io), "explained", "s:I,s:s,s:s,s:I",
+                     "round", (json_int_t)round, "cause", dlr_cause_name(cause), "why",
+                     why, "restarts", (json_int_t)dlr_policy_restarts(rounds->policy));
+}
+
 void dlr_sup_tell_cleared(struct dlr_sup_rounds *rounds)
 {
     if (!rounds->ending)

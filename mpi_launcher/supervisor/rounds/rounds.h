@@ -78,6 +78,9 @@ int64_t dlr_sup_phase_ms(const struct dlr_sup_rounds *rounds);
 void dlr_sup_launch(struct dlr_sup_rounds *rounds, uint32_t round);
 void dlr_sup_end_round(struct dlr_sup_rounds *rounds, uint32_t round,
                        enum dlr_cause cause, const char *why);
+/* Another cause than the one told at its end, which was its work. */
+void dlr_sup_explain_end(struct dlr_sup_rounds *rounds, uint32_t round,
+                         enum dlr_cause cause, const char *why);
 int64_t dlr_sup_launched_ms(const struct dlr_sup_rounds *rounds); /* when it was */
 /* Nothing of the round that has ended is left. */
 void dlr_sup_tell_cleared(struct dlr_sup_rounds *rounds);

@@ -156,6 +156,9 @@ static const struct {
     {"{\"event\":\"round_end\",\"round\":0,\"cause\":\"node\",\"why\":\"n2 was silent\","
      "\"step\":122,\"committed\":[0,120],\"pending\":null,\"restarts\":0}",
      "round 0 ends: n2 was silent; at step 122; committed step 120 of round 0"},
+    {"{\"event\":\"explained\",\"round\":0,\"cause\":\"control\",\"why\":\"n2 was cut off\","
+     "\"restarts\":0}",
+     "round 0 ended, as is known now: n2 was cut off"},
     {"{\"event\":\"lease_expired\",\"node\":\"n2\",\"round\":0,\"silent_ms\":1003,\"killed\":1}",
      "n2 did not hear the supervisor for 1.00 s and killed 1 task"},
     {"{\"event\":\"suspended\",\"node\":\"n2\"}", "Slurm suspends the job, says n2"},
@@ -526,6 +529,28 @@ static void phases_follow_the_events(void **state)
     dlr_cli_state_done(&s);
 }
 
+static void an_explained_end_costs_no_restart(void **state)
+{
+    static const char *const lines[] = {
+        "{\"event\":\"start\",\"max_restarts\":3}",
+        "{\"event\":\"round_end\",\"cause\":\"program\",\"why\":\"rank 1 was killed\","
+        "\"restarts\":0}",
+        "{\"event\":\"explained\",\"cause\":\"node\",\"why\":\"n2 was silent\","
+        "\"restarts\":0}"};
+    struct dlr_cli_state s;
+    char line[256];
+
+    dlr_cli_state_init(&s);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+        snprintf(line, sizeof(line), "{\"time\":\"2026-11-21T03:00:00.000Z\",%s",
+                 lines[i] + 1);
+        dlr_cli_state_line(&s, line, strlen(line));
+        assert_int_equal(s.restarts, i == 1);
+    }
+    assert_string_equal(s.why, "n2 was silent");
+    dlr_cli_state_done(&s);
+}
+
 static void hostile_lines_are_counted_and_passed_over(void **state)
 {
     struct dlr_cli_state s;
@@ -614,6 +639,7 @@ int main(void)
         cmocka_unit_test(a_lost_node_shows_beside_the_one_that_took_over),
         cmocka_unit_test(ends_are_told_apart),
         cmocka_unit_test(phases_follow_the_events),
+        cmocka_unit_test(an_explained_end_costs_no_restart),
         cmocka_unit_test(hostile_lines_are_counted_and_passed_over),
         cmocka_unit_test(the_newest_write_to_the_disk_is_shown),
         cmocka_unit_test(a_small_terminal_shows_the_dead_first),

@@ -56,6 +56,11 @@ static void end_round(void *arg, uint32_t round, enum dlr_cause cause, const cha
     add(arg, "end", round);
     add(arg, dlr_cause_name(cause), -1);
 }
+static void explain(void *arg, uint32_t round, enum dlr_cause cause, const char *why)
+{
+    add(arg, "explain", round);
+    add(arg, dlr_cause_name(cause), -1);
+}
 static void persist(void *arg)
 {
     add(arg, "persist", -1);
@@ -90,9 +95,9 @@ static bool unwritten(void *arg)
 }
 
 const struct dlr_policy_ops policy_ops = {
-    start_agents, resize,          rendezvous, stop_rendezvous, prepare,
-    launch,       end_round,       persist,    requeue,         late,
-    finish,       wait_controller, ask_fate,   unwritten};
+    start_agents, resize,    rendezvous,      stop_rendezvous, prepare,
+    launch,       end_round, explain,         persist,         requeue,
+    late,         finish,    wait_controller, ask_fate,        unwritten};
 
 /* 5 nodes of which 4 train: members 0..3 unless told otherwise. */
 const struct dlr_policy_conf policy_conf = {.nnodes = 5,

@@ -211,7 +211,7 @@ static void death_found_while_ending_explains_the_crash(void **state)
     for (unsigned i = 0; i < 3; i++)
         dlr_policy_clean(p, i, 0, 110);
     dlr_policy_node_dead(p, 3, "silent", 1000);
-    assert_string_equal(l.text, "end0 program meet ");
+    assert_string_equal(l.text, "end0 program explain0 node meet ");
     assert_int_equal(dlr_policy_restarts(p), 0);
     dlr_policy_free(p);
 }
@@ -346,9 +346,10 @@ static void lapse_told_late_explains_the_kills(void **state)
     dlr_policy_worker_exit(p, 0, 1, SIGKILL, 100);
     dlr_policy_lease_expired(p, 9, "of another round", 105);
     dlr_policy_lease_expired(p, 0, "not heard", 110);
+    dlr_policy_lease_expired(p, 0, "not heard, either", 115);
     policy_all_clean(p, 0, 120);
     assert_int_equal(dlr_policy_restarts(p), 0);
-    assert_string_equal(l.text, "end0 program meet ");
+    assert_string_equal(l.text, "end0 program explain0 control meet ");
     dlr_policy_free(p);
 }
 

@@ -136,6 +136,7 @@ static const struct dlr_policy_ops ops = {.start_agents = none,
                                           .prepare = none_round,
                                           .launch = none_round,
                                           .end_round = none_end,
+                                          .explain = none_end,
                                           .persist = none,
                                           .finish = none_finish};
 
