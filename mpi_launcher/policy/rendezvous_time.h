@@ -11,6 +11,8 @@ struct dlr_rendezvous_time {
 
 /* One has brought a plan after took_ms. */
 void dlr_rendezvous_time_took(struct dlr_rendezvous_time *t, int64_t took_ms);
+/* Before the first: another step on these nodes took start_ms to be there. */
+void dlr_rendezvous_time_expect(struct dlr_rendezvous_time *t, int64_t start_ms);
 /* From its begin; INT64_MAX: none is late while nothing is known. */
 int64_t dlr_rendezvous_time_late_ms(const struct dlr_rendezvous_time *t);
 

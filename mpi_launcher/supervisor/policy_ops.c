@@ -33,6 +33,7 @@ static void start_agents(void *arg)
 {
     struct dlr_sup *s = arg;
 
+    dlr_sup_agents_begin(s->planning);
     if (dlr_sup_agents_start(s->steps))
         dlr_sup_save_state(s);
 }

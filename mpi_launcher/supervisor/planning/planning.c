@@ -53,10 +53,19 @@ static void tell_candidates(struct dlr_sup_planning *planning, bool with_mpi)
                      with_mpi, "candidates", names);
 }
 
+void dlr_sup_agents_begin(struct dlr_sup_planning *planning)
+{
+    planning->agents_ms = dlr_sup_now();
+}
+
 void dlr_sup_rendezvous(struct dlr_sup_planning *planning, bool with_mpi)
 {
     struct dlr_err err = {0};
 
+    if (planning->agents_ms)
+        dlr_rendezvous_time_expect(&planning->usual[0],
+                                   dlr_sup_now() - planning->agents_ms);
+    planning->agents_ms = 0;
     tell_candidates(planning, with_mpi);
     if (!with_mpi) {
         dlr_user_line(
@@ -86,8 +95,8 @@ void dlr_sup_rendezvous_late(struct dlr_sup_planning *planning)
         return;
     dlr_user_line(
         planning->env.io,
-        "the rendezvous by MPI has not ended after %lld ms, the last ones took "
-        "%lld: agents report, too",
+        "the rendezvous by MPI has not ended after %lld ms, %lld are usual: agents "
+        "report, too",
         (long long)(dlr_sup_now() - planning->ops->since(planning->arg)),
         (long long)dlr_sup_rendezvous_time(planning)->usual_ms);
     dlr_sup_gather_start(planning, true);

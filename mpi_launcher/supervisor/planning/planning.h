@@ -67,6 +67,10 @@ struct dlr_sup_planning *dlr_sup_planning_new(const struct dlr_sup_planning_env 
 /* Ends no process. Accepts NULL, returns NULL. */
 struct dlr_sup_planning *dlr_sup_planning_free(struct dlr_sup_planning *planning);
 
+/* The step of the agents begins. Until the first rendezvous it shows how long the start
+ * of a step takes here.
+ */
+void dlr_sup_agents_begin(struct dlr_sup_planning *planning);
 /* "planned" is told when it has ended, unless it is stopped, or the phase's limit is
  * over.
  */

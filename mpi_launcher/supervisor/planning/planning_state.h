@@ -37,6 +37,7 @@ struct dlr_sup_planning {
     void *arg;
     const struct dlr_members *members;
     struct dlr_sup_mpi_rendezvous mpi;
+    int64_t agents_ms; /* when the agents' step began; 0: no rendezvous since is due */
     struct dlr_rendezvous_time usual[2]; /* of rounds that begin anew, that restore */
     struct dlr_sup_gather gather;
     /* step_of_run.c */

@@ -338,6 +338,25 @@ static void another_kinds_time_says_nothing(void **state)
     assert_told("");
 }
 
+/* Nothing was learned yet, but how long the agents took to start. */
+static void the_first_one_may_be_late_too(void **state)
+{
+    dlr_sup_agents_begin(planning);
+    now_ms += 500;
+    dlr_sup_rendezvous(planning, true);
+    dlr_sup_rendezvous_tick(planning, BEGAN_MS + 1499);
+    assert_told("");
+    dlr_sup_rendezvous_tick(planning, BEGAN_MS + 1500);
+    assert_told("ask-late");
+    awaited = false;
+    program_ends(PLAN, "");
+    told[0] = '\0';
+    restores = true;
+    dlr_sup_rendezvous(planning, true);
+    dlr_sup_rendezvous_tick(planning, BEGAN_MS + 19999);
+    assert_told("");
+}
+
 static void one_that_was_stopped_tells_nothing(void **state)
 {
     dlr_sup_rendezvous(planning, true);
@@ -407,6 +426,11 @@ static void what_was_learned_follows(void **state)
     struct dlr_rendezvous_time t = {0};
 
     assert_true(dlr_rendezvous_time_late_ms(&t) == INT64_MAX);
+    dlr_rendezvous_time_expect(&t, 60000); /* behind a prolog */
+    assert_int_equal(dlr_rendezvous_time_late_ms(&t), 6000);
+    dlr_rendezvous_time_expect(&t, 10);
+    assert_int_equal(dlr_rendezvous_time_late_ms(&t), 6000);
+    t.usual_ms = 0;
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         dlr_rendezvous_time_took(&t, rows[i].took_ms);
         assert_int_equal(dlr_rendezvous_time_late_ms(&t), rows[i].late_ms);
@@ -422,6 +446,7 @@ int main(void)
         T(the_agents_report_when_it_is_late),
         T(the_program_may_be_first_after_all),
         T(another_kinds_time_says_nothing),
+        T(the_first_one_may_be_late_too),
         T(one_that_was_stopped_tells_nothing),
         T(what_nodes_hold_is_told_when_all_have_answered_or_are_lost),
         T(a_loss_ends_a_rendezvous_by_reports),
