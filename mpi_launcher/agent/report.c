@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/agent/report.h"
 
+#include <czmq.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <czmq.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,12 +10,12 @@
 #ifndef DLR_MPI_LAUNCHER_WIRE_ENDPOINT_H
 #define DLR_MPI_LAUNCHER_WIRE_ENDPOINT_H
 
-#include <czmq.h>
 #include <jansson.h>
 #include <stddef.h>
 
 #include "common/base/err.h"
 #include "mpi_launcher/wire/identity.h"
+#include "mpi_launcher/wire/zmq_types.h"
 
 #define DLR_ENDPOINT_HWM 4096 /* messages waiting per peer; more are dropped */
 /* a connection that has not proven its key by then is cut; and */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/wire/frame.h"
 
+#include <czmq.h>
 #include <errno.h>
 #include <linux/pkt_sched.h>
 #include <netinet/in.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/wire/guard.h"
 
+#include <czmq.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>

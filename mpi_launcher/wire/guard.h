@@ -7,10 +7,10 @@
 #ifndef DLR_MPI_LAUNCHER_WIRE_GUARD_H
 #define DLR_MPI_LAUNCHER_WIRE_GUARD_H
 
-#include <czmq.h>
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "mpi_launcher/wire/zmq_types.h"
 
 /* unproven connections at once beside expected ones; the oldest of the host that has
  * most are cut

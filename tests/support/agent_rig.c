@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/agent_rig.h"
 
+#include <czmq.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -2,6 +2,7 @@
 /* The engine's beginning, its loop and its end. */
 #include "mpi_launcher/agent/base/base.h"
 
+#include <czmq.h>
 #include <stdlib.h>
 
 #include "mpi_launcher/agent/base/base_state.h"

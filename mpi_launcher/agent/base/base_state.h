@@ -3,12 +3,12 @@
 #ifndef DLR_MPI_LAUNCHER_AGENT_BASE_BASE_STATE_H
 #define DLR_MPI_LAUNCHER_AGENT_BASE_BASE_STATE_H
 
-#include <czmq.h>
 #include <netinet/in.h>
 
 #include "mpi_launcher/agent/base/base.h"
 #include "mpi_launcher/agent/base/self.h"
 #include "mpi_launcher/wire/peer_list.h"
+#include "mpi_launcher/wire/zmq_types.h"
 
 struct dlr_agent_timer;
 

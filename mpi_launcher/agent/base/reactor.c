@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/agent/base/reactor.h"
 
+#include <czmq.h>
 #include <signal.h>
 #include <unistd.h>
 

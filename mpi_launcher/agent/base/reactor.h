@@ -3,11 +3,11 @@
 #ifndef DLR_MPI_LAUNCHER_AGENT_BASE_REACTOR_H
 #define DLR_MPI_LAUNCHER_AGENT_BASE_REACTOR_H
 
-#include <czmq.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "mpi_launcher/agent/base/base.h"
+#include "mpi_launcher/wire/zmq_types.h"
 
 /* Watches fd for input. fn as of zloop; dlr_agent_unwatch() before fd is closed. */
 void dlr_agent_watch(struct dlr_agent_base *base, int fd, zloop_fn *fn, void *arg);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/agent/data/data_process.h"
 
+#include <czmq.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

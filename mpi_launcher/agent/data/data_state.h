@@ -3,11 +3,10 @@
 #ifndef DLR_MPI_LAUNCHER_AGENT_DATA_DATA_STATE_H
 #define DLR_MPI_LAUNCHER_AGENT_DATA_DATA_STATE_H
 
-#include <czmq.h>
-
 #include "mpi_launcher/agent/data/data_process.h"
 #include "mpi_launcher/agent/data/network.h"
 #include "mpi_launcher/process/restart_delay.h"
+#include "mpi_launcher/wire/zmq_types.h"
 
 struct dlr_agent_data {
     struct dlr_agent_base *base;

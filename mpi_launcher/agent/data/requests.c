@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/agent/data/requests.h"
 
+#include <czmq.h>
 #include <errno.h>
 #include <stdlib.h>
 

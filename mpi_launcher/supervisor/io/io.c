@@ -2,6 +2,7 @@
 /* The engine's beginning and end, and those of what it lends to others. */
 #include "mpi_launcher/supervisor/io/io.h"
 
+#include <czmq.h>
 #include <stdlib.h>
 
 #include "mpi_launcher/supervisor/io/io_state.h"

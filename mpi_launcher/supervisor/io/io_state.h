@@ -3,10 +3,9 @@
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_IO_IO_STATE_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_IO_IO_STATE_H
 
-#include <czmq.h>
-
 #include "mpi_launcher/process/work_queue.h"
 #include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/wire/zmq_types.h"
 
 struct dlr_sup_io {
     const struct dlr_sup_io_ops *ops; /* never NULL */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* czmq's loop, and what it tells. */
+#include <czmq.h>
+
 #include "mpi_launcher/supervisor/io/reactor.h"
 
 #include "mpi_launcher/supervisor/io/io_state.h"

@@ -3,9 +3,8 @@
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_IO_REACTOR_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_IO_REACTOR_H
 
-#include <czmq.h>
-
 #include "mpi_launcher/supervisor/io/io.h"
+#include "mpi_launcher/wire/zmq_types.h"
 
 /* Has fn(loop, item, arg) called while fd, still the caller's, is readable; what fn
  * returns below 0 ends the loop. 0, or below when out of memory.

@@ -2,6 +2,7 @@
 /* Who is at which place: seats of the program's ranks, and places of former rounds. */
 #include "mpi_launcher/supervisor/planning/places.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

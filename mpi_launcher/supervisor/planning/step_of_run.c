@@ -5,6 +5,8 @@
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 /* build: needs=dlrover-agent */
 /* The agent as a process among processes: tasks, kill, lease, its own end. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>

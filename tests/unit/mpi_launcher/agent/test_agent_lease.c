@@ -3,6 +3,7 @@
 /* The engine of beats and leases alone, and what holds a lease while the job is
  * suspended.
  */
+#include <czmq.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

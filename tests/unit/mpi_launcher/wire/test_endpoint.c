@@ -2,6 +2,7 @@
 /* build: wrap=epoll_ctl */
 /* A control port and those who have no business there. */
 #include <arpa/inet.h>
+#include <czmq.h>
 #include <errno.h>
 #include <linux/pkt_sched.h>
 #include <netinet/ip.h>

@@ -4,6 +4,7 @@
  */
 #include "mpi_launcher/wire/identity.h"
 
+#include <czmq.h>
 #include <errno.h>
 #include <munge.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's lowest engine alone: a supervisor and a peer that are plain sockets. */
+#include <czmq.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

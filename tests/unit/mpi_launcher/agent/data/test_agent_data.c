@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The data process's engine alone; this program once more plays the process. */
+#include <czmq.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,6 +3,7 @@
 /* What an agent does without a supervisor, alone: no lease, no tasks, no snapshots,
  * peers that are packets.
  */
+#include <czmq.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

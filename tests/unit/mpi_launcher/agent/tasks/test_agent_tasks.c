@@ -3,6 +3,7 @@
 /* The engine of a node's tasks alone: this program is the slurmstepd, a child of it the
  * task, and nobody keeps snapshots.
  */
+#include <czmq.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -2,6 +2,7 @@
 /* The supervisor's input and output without a supervisor: what it tells, and when its
  * loop ends. A pipe that nobody writes to is the file server that hangs.
  */
+#include <czmq.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
