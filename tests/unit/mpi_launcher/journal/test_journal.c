@@ -133,7 +133,7 @@ static void last_line_is_left_out_when_somebody_else_has_written(void **state)
     dlr_journal_close(ours, 5000);
     text = load("deposed");
     assert_non_null(strstr(text, "of somebody else\n"));
-    assert_null(strstr(text, "143"));
+    assert_null(strstr(text, "\"code\":143")); /* its time may have the digits */
     free(text);
     assert_int_equal(dlr_journal_open(fork_server, -1, path, &ours, &err), 0);
     dlr_journal_note(ours, "start", "s:i", "generation", 2);
