@@ -20,12 +20,13 @@ def _has_cuda():
     return torch.cuda.is_available() and torch.cuda.is_initialized()
 
 
-def get() -> dict[str, typing.Any]:
+def get(devices: bool = True) -> dict[str, typing.Any]:
+    """devices: those of GPUs too, for which the host waits until they have done what they have to do."""
     version, numbers, gauss = random.getstate()
     state = {"python": (version, array.array("I", numbers).tobytes(), gauss)}
     if _numpy():
         state["numpy"] = _numpy().random.get_state()
-    if _has_cuda():
+    if devices and _has_cuda():
         state["cuda"] = [one.numpy().tobytes() for one in torch.cuda.get_rng_state_all()]
         state["cuda_current"] = torch.cuda.current_device()
     return state

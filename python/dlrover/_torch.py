@@ -39,6 +39,37 @@ def _each(given, name):
     return [(given, name)]
 
 
+def _find_note(ck):
+    """(its regions by name, the note) of this rank, of the first where this one is new. Error when neither is there."""
+    for rank in (ck.rank, 0):
+        try:
+            return {region.name: region for region in ck.regions(rank)}, ck.peek(rank, NOTE)
+        except Error as error:
+            wrong = error
+    raise wrong
+
+
+def _decode(text):
+    try:
+        note = _plain.decode(text)  # ends by itself: what follows is not looked at
+        if not isinstance(note, dict) or not {"random", "optimizers", "objects"} <= note.keys():
+            raise ValueError("no random numbers")
+    except ValueError as error:
+        raise Error(errno.EBADMSG, f"'{NOTE}' is not what dlrover.bind() saves: {error}") from None
+    return note
+
+
+def peek_objects(ck: Checkpoint) -> dict[str, typing.Any]:
+    """{name: value} of the objects that were given to bind(), in the version that restore() loads; a tensor of 64 KiB
+    or more is no value here. {} where there is no version, or it cannot be read: restore() tells that, to the other
+    ranks too. Blocking as Checkpoint.regions() is.
+    """
+    try:
+        return _decode(_find_note(ck)[1])["objects"] if ck.list(1) else {}
+    except OSError:
+        return {}
+
+
 def _under_job():
     return "DLROVER_AGENT_SOCKET" in os.environ
 
@@ -161,6 +192,7 @@ class Bound:
                  extra: typing.Any = None, replicated: bool = False,
                  **more: typing.Any) -> None:
         options = {name: more.pop(name) for name in OPTIONS if name in more}
+        checkpoint = more.pop("checkpoint", None)
         self._kind = "replicated" if replicated else "shard"
         self._modules, self._states, self._objects = {"model": model}, [], {}
         if extra is not None:
@@ -175,7 +207,7 @@ class Bound:
                 self._objects[f"{name}.extra_state"] = extra_state
         self._kept = Objects(self._objects)
         self._check()
-        self._ck = Checkpoint(**options)
+        self._ck = checkpoint or Checkpoint(**options)
         self._forget_names()
         self._own = {}  # name: what each rank has for itself
         self._told, self._quiet_until, self._unsaved = set(), 0, 0
@@ -355,30 +387,31 @@ class Bound:
         return step
 
     def _load_nothing(self, wrong):
-        """The other ranks wait for this one to load what they load. No tensor is touched."""
+        """The other ranks wait for this one to load what they load."""
+        if self.pass_over() is not None:
+            raise wrong
+
+    def pass_over(self) -> int | None:
+        """In place of restore(), on all ranks: no tensor is touched, and what is saved goes on from the newest
+        version. Its step, None when there is none. Blocking as restore() is.
+        """
         self._ck.clear()
         allowed = self._ck.allowed
         self._ck.allow(leftover=True, missing=True)
         step = self._ck.restore()
         self._ck.allowed = allowed
-        if step is not None:
-            raise wrong
+        return step
 
     def _prepare(self):
         """Room for what the version has. The note; None with what is wrong with it."""
         self._label()
-        for rank in (self._ck.rank, 0):  # of the first where this one is new
-            try:
-                had = {region.name: region for region in self._ck.regions(rank)}
-                text = self._ck.peek(rank, NOTE)
-                break
-            except Error as error:
-                wrong = error
-        else:
-            return None, wrong  # to be told by the load, to the other ranks too
+        try:
+            had, text = _find_note(self._ck)
+        except Error as error:
+            return None, error  # to be told by the load, to the other ranks too
         self._note = bytearray(_room(len(text)))
         try:
-            note = self._decode(text)
+            note = _decode(text)
             self._compare(note)
             for state in self._states:
                 state.prepare(note["optimizers"].get(state.name, {}), had)
@@ -405,15 +438,6 @@ class Bound:
             for state in self._states:
                 if first in tensors:
                     state.share(name, tensors[first])
-
-    def _decode(self, text):
-        try:
-            note = _plain.decode(text)  # ends by itself: what follows is not looked at
-            if not isinstance(note, dict) or not {"random", "optimizers", "objects"} <= note.keys():
-                raise ValueError("no random numbers")
-        except ValueError as error:
-            raise Error(errno.EBADMSG, f"'{NOTE}' is not what dlrover.bind() saves: {error}") from None
-        return note
 
     def _compare(self, note):
         """As the library does with names, for what is no region."""

@@ -12,7 +12,8 @@ import weakref
 
 import torch
 
-from .. import bind
+from .. import Checkpoint, bind
+from .._torch import peek_objects
 from .._tree import Source
 
 POLL_S = 0.05
@@ -59,7 +60,7 @@ class Session:
         if not self.in_job and os.environ.get("DLROVER_CKPT_EVERY", "") in ("", "auto"):
             options.setdefault("every", 1)  # who calls save() has chosen the step
         self._options = options
-        self._bound, self._model = None, None
+        self._checkpoint, self._bound, self._model = None, None, None
         self._step = self._saved = 0
         self._asked = False
         self._told = set()
@@ -80,22 +81,32 @@ class Session:
         model = self._model and self._model()
         return _parameters(model) if model is not None else set()
 
+    def peek(self) -> dict[str, typing.Any]:
+        """{name: value} of the objects in the version that open() will restore, for a framework that asks where to go
+        on before model and optimizer are made. {} where there is no version; where one cannot be read, open() tells it.
+        Before open(). Blocking as Checkpoint is.
+        """
+        self._checkpoint = self._checkpoint or Checkpoint(**self._options)
+        return peek_objects(self._checkpoint)
+
     def open(self, model: torch.nn.Module, optimizer: typing.Any = None, replicated: bool | None = None,
-             sources: typing.Sequence[Source] = (), **objects: typing.Any) -> int:
+             sources: typing.Sequence[Source] = (), restore: bool = True, **objects: typing.Any) -> int:
         """Binds and restores. The step to go on from, 0: a fresh start. Blocking as Bound.restore() is. Before the
         first step, ValueError and dlrover.Error name what cannot be saved or restored, and say what to do.
 
         optimizer, objects: as dlrover.bind() takes them. replicated: True where parameters and optimizer state are
         the same on every rank, None: where model is, or wraps, a DistributedDataParallel. sources: state that is
-        no torch optimizer's, as dlrover._tree.Source says.
+        no torch optimizer's, as dlrover._tree.Source says. restore: False, on all ranks, where the newest version is of
+        another training: nothing is loaded, and it is saved on from the step of that version, which is returned.
         """
         self._refuse_second(model)
         replicated = is_ddp(model) if replicated is None else replicated
         if sources:
             objects["sources"] = sources
-        bound = bind(model, optimizer, replicated=replicated, **objects, **self._options)
+        options = {"checkpoint": self._checkpoint} if self._checkpoint else self._options
+        bound = bind(model, optimizer, replicated=replicated, **objects, **options)
         try:
-            self._step = self._saved = bound.restore()
+            self._step = self._saved = (bound.restore() if restore else bound.pass_over()) or 0
         except BaseException:
             bound.close()
             raise
@@ -199,8 +210,8 @@ class Session:
         """Waits for what is being saved, as flush() does. Nothing of ours is left at model and optimizer. After it
         every call does nothing.
         """
-        bound, self._bound = self._bound, None
+        opened, self._bound, self._checkpoint = self._bound or self._checkpoint, None, None
         _open.discard(self)
-        if bound is not None:
+        if opened is not None:
             with self.guard("the last save is not waited for"):
-                bound.close()
+                opened.close()
