@@ -23,6 +23,7 @@ install: all ## install under DESTDIR/PREFIX
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' dlrover.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/dlrover.pc
 	$(Q)install -m755 $(BUILD)/spank_dlrover.so $(DESTDIR)$(PLUGINDIR)/
 	$(Q)install -m755 $(EXAMPLES) $(wildcard examples/*.py) $(SHARE)/dlrover/examples/
+	$(Q)for file in $(wildcard examples/frameworks/*.py); do install -D -m755 $$file $(SHARE)/dlrover/$$file || exit 1; done
 	$(Q)$(if $(wildcard examples/*.sbatch),install -m644 $(wildcard examples/*.sbatch examples/README.md) $(SHARE)/dlrover/examples/)
 	$(Q)for page in $(MAN_PAGES); do \
 	  install -D -m644 $$page $(SHARE)/man/man$${page##*.}/$${page##*/} || exit 1; done
