@@ -95,9 +95,7 @@ void dlr_sup_rendezvous_late(struct dlr_sup_planning *planning)
         return;
     dlr_user_line(
         planning->env.io,
-        "the rendezvous by MPI has not ended after %lld ms, %lld are usual: agents "
-        "report, too",
-        (long long)(dlr_sup_now() - planning->ops->since(planning->arg)),
-        (long long)dlr_sup_rendezvous_time(planning)->usual_ms);
+        "the rendezvous by MPI has not ended after %lld ms: agents report, too",
+        (long long)(dlr_sup_now() - planning->ops->since(planning->arg)));
     dlr_sup_gather_start(planning, true);
 }
