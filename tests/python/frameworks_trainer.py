@@ -499,11 +499,7 @@ class Scaled(Trainer):
 
     def create_accelerator_and_postprocess(self):
         super().create_accelerator_and_postprocess()
-        self.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
-
-    def training_step(self, *args, **kwargs):
-        self.accelerator.scaler.update(self.accelerator.scaler.get_scale() + 1 if self.state.global_step else None)
-        return super().training_step(*args, **kwargs)
+        self.accelerator.scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=3)
 
 
 def train_scaled(folder, kill):
@@ -518,16 +514,14 @@ def train_scaled(folder, kill):
             average.update()
 
     trainer.add_callback(Update())
-    scaler = trainer.accelerator.scaler
-    scaler._lazy_init_scale_growth_tracker(torch.device("cpu"))
     result = result_of(trainer, trainer.train().metrics)
-    return {**result, "scale": scaler.get_scale(), "average": digest(average.mean)}
+    return {**result, "scale": trainer.accelerator.scaler.state_dict(), "average": digest(average.mean)}
 
 
 def test_scaler():
     with temporary() as folder:
         calm = run(folder, "calm", lambda: train_scaled(folder + "/calm", None))[0]
-        assert calm["scale"] > 20
+        assert calm["scale"]["scale"] > 8 and calm["scale"]["_growth_tracker"] >= 0, calm["scale"]
         run(folder, "killed", lambda: train_scaled(folder, ["step", 8]), killed=True)
         same(calm, run(folder, "on", lambda: train_scaled(folder, None))[0], "scaler")
 
@@ -575,7 +569,8 @@ def bad_input(folder):
     refused("train() began without it", trainer(None, callbacks=lambda: [Late()]).train)
     refused("train() began without it", trainer(ours, trainer=OwnLoop).train)
     refused("only predicts", lambda: trainer(ours).predict(Samples(3)))
-    refused("meta", trainer(ours, model=lambda: make_model().to("meta"), args={"place_model_on_device": False}).train)
+    trainer(ours).model.to("meta")  # before, the Trainer refuses it
+    refused("meta", now["trainer"].train)
     refused("'wrong' is neither", trainer(dlrover.TrainerCallback(wrong=7)).train)
     refused("trials", lambda: dlrover.TrainerCallback().run(trainer(None), lambda *_, **__: None, (), {"trial": 1}))
     refused("needs transformers 99", lambda: dlrover.frameworks.versions.require("transformers", "99"))

@@ -34,7 +34,7 @@ class Batches:
 
     def begin_epoch(self, first: int = 0, fetched: int = 0, saved: dict[str, typing.Any] | None = None) -> None:
         """Before the loader is iterated. saved: what state() gave where the epoch goes on with batch first; the
-        batches from fetched to first are fetched again to be passed over.
+        batches from fetched to first, one at least, are fetched again to be passed over.
         """
         self._again = {}
         if saved:

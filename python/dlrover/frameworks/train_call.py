@@ -51,7 +51,7 @@ class TrainCall:
         self.session = Session("TrainerCallback", directory=directory)
         self.found = self.session.peek().get("trainer", {})
         self.saved = None  # found, where this training goes on from it
-        self.wanted = self.over = self._finished = False
+        self.wanted = self.over = self._finished = self._fetches_here = self._one_more = False
         self._base = self._length = self._epoch_step = 0
         self._epoch = None  # before the first one
         self._batches, self._at_step, self._stack = batches.Batches(), None, contextlib.ExitStack()
@@ -67,6 +67,7 @@ class TrainCall:
             if self.saved:
                 kwargs["resume_from_checkpoint"] = enter(tempfile.TemporaryDirectory(prefix="dlrover-"))
                 enter(_replaced(trainer, "_load_rng_state", self._load_numbers))
+                enter(_replaced(transformers.trainer, "skip_first_batches", self._skip))
                 enter(_replaced(trainer, "_load_from_checkpoint", lambda *_, **__: None))
                 self._stack.callback(setattr, trainer.args, "eval_on_start", trainer.args.eval_on_start)
                 trainer.args.eval_on_start = False  # it was evaluated
@@ -110,8 +111,9 @@ class TrainCall:
             vars(trainer).update(self.saved["counts"])
             self.over = self.saved["finished"] and self.saved["max_steps"] == trainer.state.max_steps
         inner = getattr(loader, "base_dataloader", loader)
-        if getattr(inner, "num_workers", 1) == 0 and hasattr(inner, "collate_fn") and (
-                trainer.args.world_size == 1 or not hasattr(loader, "slice_fn")):  # else they are fetched elsewhere
+        self._fetches_here = getattr(inner, "num_workers", 1) == 0 and hasattr(inner, "collate_fn") and (
+            trainer.args.world_size == 1 or not hasattr(loader, "slice_fn"))  # which rank 0 has, for all
+        if self._fetches_here:
             self._stack.enter_context(_replaced(inner, "collate_fn", self._batches.collate))
 
     def begin_epoch(self, loader):
@@ -122,7 +124,7 @@ class TrainCall:
         elif self.saved and self._same_epochs():
             self._epoch, self._epoch_step = self.saved["epoch"], self.saved["epoch_step"]
             stream = isinstance(getattr(loader, "dataset", None), torch.utils.data.IterableDataset)
-            self._batches.begin_epoch(self._first(), 0 if stream else self._first(), self.saved["batches"])
+            self._batches.begin_epoch(self._first(), 0 if stream else self._first() - 1, self.saved["batches"])
         else:
             self._epoch = step // self._length
             self._epoch_step -= 0 if self.trainer.args.ignore_data_skip else step % self._length
@@ -132,12 +134,22 @@ class TrainCall:
         """The coming step's first batch, counted in its epoch."""
         return (self.trainer.state.global_step - self._epoch_step) * self.trainer.args.gradient_accumulation_steps
 
-    def _get_batches(self, get, *args, **kwargs):
+    def _skip(self, skip, loader, count):
+        """One less: an iterator draws its seed and the order when it is asked for a batch, and only then may the
+        numbers be set that the next batch was drawn from.
+        """
+        self._one_more = self._fetches_here
+        return skip(loader, count - self._one_more)
+
+    def _get_batches(self, get, iterator, *args, **kwargs):
         if self.over:
             self.trainer.control.should_training_stop = True
             return [], None
+        if self._one_more:
+            next(iterator, None)
+        self._one_more = False
         self._batches.before_fetch()
-        return get(*args, **kwargs)
+        return get(iterator, *args, **kwargs)
 
     def _load_numbers(self, *_):
         if self._first() or self.trainer.args.ignore_data_skip:  # else the epoch began with them

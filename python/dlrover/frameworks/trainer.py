@@ -18,8 +18,8 @@ from . import versions
 
 transformers = versions.require("transformers", "4.57", (
     "Trainer._inner_training_loop", "Trainer.set_initial_training_values", "Trainer.get_batch_samples",
-    "Trainer._load_rng_state", "Trainer._load_from_checkpoint", "TrainerState", "EarlyStoppingCallback",
-    "trainer_callback.ExportableState"))
+    "Trainer._load_rng_state", "Trainer._load_from_checkpoint", "trainer.skip_first_batches", "TrainerState",
+    "EarlyStoppingCallback", "trainer_callback.ExportableState"))
 
 from .train_call import TrainCall  # noqa: E402  pylint: disable=wrong-import-position
 
