@@ -604,7 +604,7 @@ def train_sft(folder, with_ours, kill):
         model=make_model(), train_dataset=Dataset.from_dict({"text": texts}),
         eval_dataset=Dataset.from_dict({"text": texts[:4]}), processing_class=tokenizer,
         args=SFTConfig(output_dir=folder, max_steps=12, per_device_train_batch_size=2, gradient_accumulation_steps=2,
-                       logging_steps=1, eval_strategy="steps", eval_steps=3, save_strategy="no", use_cpu=True,
+                       logging_steps=2, eval_strategy="steps", eval_steps=3, save_strategy="no", use_cpu=True,
                        report_to=[], max_length=16, bf16=False, disable_tqdm=True),
         callbacks=[*([ours] if ours else []), Each(ours, {}, kill)])
     return result_of(trainer, trainer.train().metrics)

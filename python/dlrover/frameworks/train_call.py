@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import tempfile
+from collections import defaultdict
 
 import torch
 import transformers
@@ -16,8 +17,9 @@ from . import batches
 from .session import Session
 
 STATE_FILE = "trainer_state.json"  # the one file that gives the Trainer its position
-# What the Trainer counts beside its TrainerState, as far as a version has it.
-COUNTS = ("_tr_loss", "_total_loss_scalar", "_globalstep_last_logged", "_initial_global_step", "current_flos")
+# What a Trainer counts beside its TrainerState, as far as it has it; the last is TRL's.
+COUNTS = ("_tr_loss", "_total_loss_scalar", "_globalstep_last_logged", "_initial_global_step", "current_flos",
+          "_total_train_tokens")
 _last = 0  # the last step that a call had in this process
 
 
@@ -32,6 +34,12 @@ def _replaced(holder, name, by):
         setattr(holder, name, former)
         if not had:
             delattr(holder, name)
+
+
+def _sums(trainer):
+    """What TRL's trainers log next, {mode: {name: numbers}}; {} of others."""
+    sums = getattr(trainer, "_metrics", None)
+    return sums if isinstance(sums, dict) and all(isinstance(one, defaultdict) for one in sums.values()) else {}
 
 
 def _step_of(folder):
@@ -109,6 +117,8 @@ class TrainCall:
         if self.saved:
             self._base, trainer.state.global_step = self.saved["base"], self.saved["step"]
             vars(trainer).update(self.saved["counts"])
+            for mode, sums in self.saved["sums"].items():
+                _sums(trainer)[mode].update(sums)
             self.over = self.saved["finished"] and self.saved["max_steps"] == trainer.state.max_steps
         inner = getattr(loader, "base_dataloader", loader)
         self._fetches_here = getattr(inner, "num_workers", 1) == 0 and hasattr(inner, "collate_fn") and (
@@ -194,6 +204,7 @@ class TrainCall:
                 "finished": self._finished, "epoch": self._epoch or 0, "epoch_step": self._epoch_step,
                 "length": self._length, "batches": self._batches.state(self._first()),
                 "counts": {name: getattr(trainer, name) for name in COUNTS if hasattr(trainer, name)},
+                "sums": {mode: dict(sums) for mode, sums in _sums(trainer).items()},
                 "state": json.dumps(values, default=lambda number: number.item()).encode()}
 
     def load_state_dict(self, found):
