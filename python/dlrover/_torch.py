@@ -13,30 +13,14 @@ import weakref
 
 import torch
 
-from . import _joined, _names, _plain, _random
+from . import _joined, _random
 from ._checkpoint import Checkpoint, Error
-from ._objects import Objects, check, has_state
-from ._optimizer import Rest, State, companions, find, is_optimizer
+from ._objects import has_state
+from ._optimizer import Rest
+from ._tree import NOTE, OPTIONS, RANDOM, Tree, decode_note
 
 LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is due
-NOTE, RANDOM = "python", "torch.random"  # regions beside the tensors
 UNFIT = "tensors of it are in the model, which must not be used: make model and optimizer anew"
-OPTIONS = ("directory", "rank", "world", "every", "fence_ms", "threads")  # of Checkpoint
-RESERVED = ("buffer", "python", "torch")  # names of regions begin with these
-
-
-def _room(size):
-    """Of the note, which is longer in other steps: what outgrows it is another layout."""
-    return 2 * size + 4096
-
-
-def _each(given, name):
-    """(object, name) of what was given as optimizer."""
-    if isinstance(given, dict):
-        return [(one, f"{name}.{key}") for key, one in given.items()]
-    if isinstance(given, (list, tuple)):
-        return [(one, f"{name}.{i}") for i, one in enumerate(given)]
-    return [(given, name)]
 
 
 def _find_note(ck):
@@ -49,33 +33,19 @@ def _find_note(ck):
     raise wrong
 
 
-def _decode(text):
-    try:
-        note = _plain.decode(text)  # ends by itself: what follows is not looked at
-        if not isinstance(note, dict) or not {"random", "optimizers", "objects"} <= note.keys():
-            raise ValueError("no random numbers")
-    except ValueError as error:
-        raise Error(errno.EBADMSG, f"'{NOTE}' is not what dlrover.bind() saves: {error}") from None
-    return note
-
-
 def peek_objects(ck: Checkpoint) -> dict[str, typing.Any]:
     """{name: value} of the objects that were given to bind(), in the version that restore() loads; a tensor of 64 KiB
     or more is no value here. {} where there is no version, or it cannot be read: restore() tells that, to the other
     ranks too. Blocking as Checkpoint.regions() is.
     """
     try:
-        return _decode(_find_note(ck)[1])["objects"] if ck.list(1) else {}
+        return decode_note(_find_note(ck)[1])["objects"] if ck.list(1) else {}
     except OSError:
         return {}
 
 
 def _under_job():
     return "DLROVER_AGENT_SOCKET" in os.environ
-
-
-def _forms(tensors):
-    return [*map(operator.attrgetter("shape"), tensors), *map(torch.Tensor.is_contiguous, tensors)]
 
 
 class _Fence:
@@ -193,155 +163,30 @@ class Bound:
                  **more: typing.Any) -> None:
         options = {name: more.pop(name) for name in OPTIONS if name in more}
         checkpoint = more.pop("checkpoint", None)
-        self._kind = "replicated" if replicated else "shard"
-        self._modules, self._states, self._objects = {"model": model}, [], {}
+        self._tree = Tree(model, "replicated" if replicated else "shard")
         if extra is not None:
-            self._objects["extra"] = extra
+            self._tree.add_object("extra", extra)
         if optimizer is not None:
-            self._add_optimizer("optimizer", optimizer)
+            self._tree.add_optimizer("optimizer", optimizer)
         for name, one in more.items():
-            self._add(name, one)
-        for name, module in self._modules.items():
-            extra_state = _names.ExtraState(module)
-            if extra_state:
-                self._objects[f"{name}.extra_state"] = extra_state
-        self._kept = Objects(self._objects)
-        self._check()
+            self._tree.add(name, one)
+        self._tree.complete()
         self._ck = checkpoint or Checkpoint(**options)
-        self._forget_names()
-        self._own = {}  # name: what each rank has for itself
         self._told, self._quiet_until, self._unsaved = set(), 0, 0
-        self._same = {}
-        self._note, self._random = bytearray(), torch.get_rng_state()
         self._fence, self._guarded = _Fence(self._ck), set()
-        self._hooks = [_fence_before_update(state.optimizer, self._fence) for state in self._states]
+        self._hooks = [_fence_before_update(state.optimizer, self._fence) for state in self._tree.states]
         self._seen = weakref.WeakSet()  # optimizers that step
         self._hooks.append(_watch(self._look_at))
 
-    def _add_optimizer(self, name, given):
-        found = {state.name: state.optimizer for state in self._states}
-        before = len(found)
-        find(given, name, found)
-        self._states += [State(one, called) for called, one in list(found.items())[before:]]
-        for one, called in _each(given, name):
-            if Rest.needed(one):
-                self._objects[f"{called}.rest"] = Rest(one, weakref.WeakMethod(self._known_addresses))
-        given_already = [id(one) for one in self._objects.values()]
-        self._objects.update({called: one for called, one in companions(given, name).items()
-                              if id(one) not in given_already})
-
-    def _add(self, name, one):
-        if name in RESERVED:
-            raise ValueError(f"dlrover.bind(): '{name}' cannot be a name: it is one of its own")
-        if isinstance(one, torch.nn.Module):
-            self._modules[name] = one
-        elif is_optimizer(one):
-            self._add_optimizer(name, one)
-        else:
-            if not has_state(one) and not callable(one) and not isinstance(one, dict):
-                raise ValueError(f"dlrover.bind(): '{name}' is neither an option ({', '.join(OPTIONS)}) nor an object "
-                                 f"with state_dict() and load_state_dict(), but a {type(one).__name__}")
-            self._objects[name] = one
-
-    def _check(self):
-        """ValueError, before the first step, names what cannot be saved and says what to do."""
-        self._label()
-        for name, _, holder, key in self._tensors():
-            _names.check(name, holder[key])
-        for name, one in self._objects.items():
-            check(name, one)
-            if has_state(one) or not callable(one):  # a function may not be ready yet
-                _plain.encode(Objects({name: one}).look()[name], f"the state of '{name}'")
-        for state in self._states:
-            state.look()
-            _plain.encode(state.note(), f"the state of '{state.name}'")
-            state.find_sources({one.name: one.holder[one.key] for one in self._of_modules["model"]
-                                if one.is_parameter})
-
-    def _known_addresses(self):
-        return {holder[key].data_ptr() for _, _, holder, key in self._tensors()}
-
-    def _guard(self):
-        """Forward passes write buffers; in host memory they are copied at once in begin. Where they lie is known when
-        they are named: a model may be moved after bind().
-        """
-        for name, module in self._modules.items():
+    def _name_all(self):
+        self._tree.name_all(self._ck)
+        self._fence.on_gpu = self._tree.on_gpu
+        # Forward passes write buffers; in host memory they are copied at once in begin. Where they lie is known when
+        # they are named: a model may be moved after bind().
+        for name, module in self._tree.modules.items():
             if name not in self._guarded and any(b.is_cuda for b in module.buffers()):
                 self._guarded.add(name)
                 self._hooks.append(module.register_forward_pre_hook(self._fence).remove)
-
-    # --- names ---------------------------------------------------------------------------
-
-    def _label(self):
-        """What each parameter is called, which is what an optimizer's state of it is called, too."""
-        self._of_modules = {name: _names.of_module(module) for name, module in self._modules.items()}
-        self._labels = {}
-        for name, tensors in self._of_modules.items():
-            for one in tensors:
-                label = one.name if name == "model" else f"{name}.{one.name}"
-                self._labels.setdefault(id(one.holder[one.key]), label)
-        for state in self._states:
-            state.label(self._labels)
-
-    def _tensors(self):
-        """(name, kind, holder, key) of each tensor, holder[key] being the live one; after _label()."""
-        for name, tensors in self._of_modules.items():
-            for one in tensors:
-                kind = self._kind
-                if not one.is_parameter:
-                    kind = "local" if one.holder[one.key].is_cuda else "blob"
-                    name = "buffer" if name == "model" else name
-                else:
-                    name = "model" if name == "buffer" else name
-                yield f"{name}.{one.name}", kind, one.holder, one.key
-        for state in self._states:
-            for name, holder, key in state.tensors(self._labels):
-                yield name, self._kind, holder, key
-
-    def _counts(self):
-        return ([_names.count(module) for module in self._modules.values()],
-                [state.count() for state in self._states])
-
-    def _name_all(self):
-        """What there is now. ValueError and Error name what cannot be; nothing is named then."""
-        self._forget_names()
-        self._ck.clear()
-        self._label()
-        self._guard()
-        self._fence.on_gpu = False
-        seen, self._own = set(), {}
-        for name, kind, holder, key in self._tensors():
-            tensor = holder[key]
-            _names.check(name, tensor)
-            tensor = tensor.detach()
-            where = (tensor.data_ptr(), tensor.shape, tensor.dtype)
-            self._holders.append(holder)
-            self._keys.append(key)
-            self._names.append(name)
-            self._addresses.append(where[0])
-            self._fence.on_gpu |= tensor.is_cuda
-            if where not in seen or not where[0]:
-                if kind == "blob" and not tensor.is_contiguous():
-                    tensor = tensor.clone(memory_format=torch.contiguous_format)
-                    self._apart.append((holder, key, tensor))
-                self._ck.add(name, tensor, kind)
-                if kind != self._kind:
-                    self._own[name] = tensor
-            seen.add(where)
-        self._own.update(self._kept.buffers)
-        for name, tensor in self._kept.buffers.items():
-            self._ck.add(name, tensor, "local")
-        self._ck.add(RANDOM, self._random, "blob")
-        self._ck.add(NOTE, self._note, "blob")
-        self._own.update({RANDOM: self._random, NOTE: self._note})
-        self._forms = _forms(list(map(operator.getitem, self._holders, self._keys)))
-        self._count = self._counts()
-        self._named = True
-
-    def _forget_names(self):
-        self._holders, self._keys, self._names, self._addresses, self._forms = [], [], [], [], []
-        self._apart = []  # (holder, key, what is saved of a buffer that is no block of memory)
-        self._count, self._named = None, False
 
     # --- restore -------------------------------------------------------------------------
 
@@ -360,10 +205,7 @@ class Bound:
             step = self._load(*self._prepare())
         finally:
             if step is None:  # what was made ready is not what the training has
-                for state in self._states:
-                    state.give_up()
-                self._kept.buffers = {}
-                self._forget_names()
+                self._tree.give_up()
         return step or 0
 
     def _load(self, note, wrong):
@@ -371,7 +213,7 @@ class Bound:
             return self._load_nothing(wrong)
         self._name_all()
         try:
-            step, lacking = _joined.load(self._ck, self._own)
+            step, lacking = _joined.load(self._ck, self._tree.own)
         except Error as error:
             if "block" not in error.strerror:
                 raise  # names, types and shapes are compared before anything is loaded
@@ -379,9 +221,7 @@ class Bound:
         if step is not None:
             try:
                 self._take_first(lacking)
-                for holder, key, copy in self._apart:
-                    holder[key].detach().copy_(copy)
-                self._put(note, joined=NOTE in lacking)
+                self._tree.put(note, set(self._ck.missing()), joined=NOTE in lacking)
             except Exception as error:
                 raise Error(errno.EBADMSG, f"step {step}: {error}; {UNFIT}") from error
         return step
@@ -404,58 +244,14 @@ class Bound:
 
     def _prepare(self):
         """Room for what the version has. The note; None with what is wrong with it."""
-        self._label()
         try:
             had, text = _find_note(self._ck)
         except Error as error:
             return None, error  # to be told by the load, to the other ranks too
-        self._note = bytearray(_room(len(text)))
         try:
-            note = _decode(text)
-            self._compare(note)
-            for state in self._states:
-                state.prepare(note["optimizers"].get(state.name, {}), had)
-            self._share(note.get("same", {}))
-            self._kept.prepare(note["objects"], had)
+            return self._tree.prepare(text, had, self._ck.allowed), None
         except Error as error:
             return None, error
-        except ValueError as error:
-            return None, Error(errno.EBADMSG, str(error))
-        return note, None
-
-    def _find_same(self):
-        """{name: first name} of what has several names, as tables that an optimizer's parameters have in common."""
-        first, same = {}, {}
-        for name, _, holder, key in self._tensors():
-            where = (holder[key].data_ptr(), holder[key].shape, holder[key].dtype)
-            if where[0] and first.setdefault(where, name) != name:
-                same[name] = first[where]
-        return same
-
-    def _share(self, same):
-        tensors = {name: holder[key] for name, _, holder, key in self._tensors()} if same else {}
-        for name, first in same.items():
-            for state in self._states:
-                if first in tensors:
-                    state.share(name, tensors[first])
-
-    def _compare(self, note):
-        """As the library does with names, for what is no region."""
-        leftover, missing = self._ck.allowed
-        here, there = self._kept.names(note["objects"])
-        here.update(state.name for state in self._states)
-        there.update(note["optimizers"])
-        lacks, holds = sorted(here - there), sorted(there - here)
-        for names, what, allowed in ((lacks, "lacks", missing), (holds, "holds", leftover)):
-            if names and not allowed:
-                raise Error(errno.EBADMSG, f"the version {what} '{names[0]}' ({len(names)} in all), unlike what was "
-                            "given to dlrover.bind(): allow() lets it be")
-        for state in self._states:
-            saved = note["optimizers"].get(state.name)
-            groups = state.optimizer.param_groups
-            if saved and len(saved["groups"]) != len(groups):
-                raise Error(errno.EBADMSG, f"'{state.name}' has {len(groups)} param_groups, it had "
-                            f"{len(saved['groups'])}: add_param_group() before restore()")
 
     def _take_first(self, lacking):
         """This rank is new: what it lacks is rank 0's, but for the random numbers."""
@@ -464,7 +260,7 @@ class Bound:
             if name == RANDOM:
                 _random.seed(bytes(data or b"") + f" rank {self._ck.rank}".encode())
             elif name != NOTE and data:
-                tensor = self._own[name]
+                tensor = self._tree.own[name]
                 tensor.copy_(torch.frombuffer(data, dtype=tensor.dtype).reshape(tensor.shape))
 
     def _anything(self):
@@ -473,110 +269,41 @@ class Bound:
         except OSError:
             return True  # restore says what is wrong with it, to the other ranks too
 
-    def _put(self, note, joined):
-        """What was loaded is given to those that it is of."""
-        missing = set(self._ck.missing())
-        self._kept.put(note["objects"])
-        for state in self._states:
-            if state.name in note["optimizers"]:
-                state.put(note["optimizers"][state.name],
-                          {label for label in self._labels.values() if f"model.{label}" in missing})
-            else:
-                state.give_up()
-        if not joined:
-            torch.set_rng_state(self._random)
-            _random.put(note["random"])
-        for state in self._states:
-            state.look()
-        self._same = self._find_same()
-        self._hold()
-
-    def _hold(self):
-        """What was named is looked for where it is now. Where it is something else, all is named at the first save."""
-        now = list(self._tensors())
-        self._named = [name for name, *_ in now] == self._names
-        self._holders, self._keys = [holder for *_, holder, _ in now], [key for *_, key in now]
-        self._count = self._counts()
-
     # --- saving --------------------------------------------------------------------------
-
-    def _changed(self):
-        """What is no longer as it was named: None when all of it is, no text where that was to be expected."""
-        counts = self._counts()
-        if counts[0] != self._count[0]:
-            return "the model has parameters or buffers it had not before"
-        if [one[2:] for one in counts[1]] != [one[2:] for one in self._count[1]]:
-            return "the optimizer has parameters it had not before"
-        if counts != self._count:
-            return ""  # it has made state
-        try:
-            tensors = list(map(operator.getitem, self._holders, self._keys))
-            now = list(map(torch.Tensor.data_ptr, tensors))
-        except (KeyError, IndexError, TypeError):
-            return ""
-        for old, new, what in ((self._addresses, now, "is at another address"),
-                               (self._forms, _forms(tensors), "has another shape or order")):
-            if old != new:
-                at = next(i for i, one in enumerate(old) if new[i] != one)
-                return f"'{self._names[at % len(tensors)]}' {what} than before"
-        return None
 
     def _make_ready(self):
         """All that there is now is named, and what is no tensor written down: why anew, where that is not to be
         expected. Raises what prevents it.
         """
-        why = self._changed() if self._named else ""
-        if why is not None:
-            self._label()
-            for state in self._states:
-                state.look()
-            self._same = self._find_same()
-        text = _plain.encode({"random": _random.get(), "objects": self._kept.look(), "same": self._same,
-                              "optimizers": {state.name: state.note() for state in self._states}},
-                             "the state")
-        if why is not None or not self._kept.fits() or len(text) > len(self._note):
-            self._name_anew(len(text))
-        self._note[:len(text)] = text
-        self._ck.blob_size(NOTE, len(text))
-        self._kept.take_over(self.fence)
-        for holder, key, copy in self._apart:
-            copy.copy_(holder[key].detach())
-        self._random.copy_(torch.get_rng_state())
+        why = self._tree.look()
+        if why is not None or not self._tree.fits():
+            self._tree.make_room()  # another layout: what was saved stays until that is saved whole
+            self._name_all()
+        self._tree.write(self._ck, self.fence)
         return why
-
-    def _name_anew(self, size):
-        """Another layout. What was saved stays until that is saved whole."""
-        if not self._kept.fits():
-            self._kept.make_buffers()
-        if size > len(self._note):
-            self._note = bytearray(_room(size))
-        self._name_all()
-
-    def _given(self):
-        known = list(self._objects.values())
-        return known + [one for group in known if isinstance(group, dict) for one in group.values()]
 
     def _look_at(self, optimizer):
         """Nobody would see that its state starts from its beginning."""
         if optimizer in self._seen:
             return
         self._seen.add(optimizer)
-        if any(state.optimizer.state is optimizer.state for state in self._states) or any(
-                one is optimizer or not isinstance(one, (dict, Rest)) and not has_state(one) for one in self._given()):
+        tree = self._tree
+        if any(state.optimizer.state is optimizer.state for state in tree.states) or any(
+                one is optimizer or not isinstance(one, (dict, Rest)) and not has_state(one) for one in tree.given()):
             return  # one of ours, or a function may see to it
-        names = [self._labels[id(p)] for group in optimizer.param_groups for p in group["params"]
-                 if id(p) in self._labels]
+        names = [tree.labels[id(p)] for group in optimizer.param_groups for p in group["params"]
+                 if id(p) in tree.labels]
         if names:
             self._warn(f"an optimizer ({type(optimizer).__name__}) that was not given to dlrover.bind() updates "
                        f"'{names[0]}': after a restore its state begins anew", "optimizer")
 
     def _warn_of_schedulers(self):
         """Nobody would see that the learning rate starts from its beginning."""
-        known = self._given()
+        known = self._tree.given()
         if any(hasattr(one, "optimizer") or hasattr(one, "optimizers") or not has_state(one)
                for one in known if not isinstance(one, (dict, Rest))):
             return  # a scheduler, or a function that may see to it
-        for state in self._states:
+        for state in self._tree.states:
             update = state.optimizer.step
             if hasattr(update, "_wrapped_by_lr_sched") or hasattr(update, "_with_counter"):
                 self._warn("a scheduler drives the learning rate and was not given to dlrover.bind(): after a "
@@ -597,17 +324,17 @@ class Bound:
         if self._ck.closed:
             return False
         step = operator.index(step)
-        if self._named and step % LOOK_EVERY and not self._ck.due(step) or step < self._quiet_until:
+        if self._tree.named and step % LOOK_EVERY and not self._ck.due(step) or step < self._quiet_until:
             self._ck.progress(step)
             return False
         try:
-            if not self._named:
+            if not self._tree.named:
                 self._warn_of_schedulers()
             why = self._make_ready()
         except Exception as error:  # pylint: disable=broad-exception-caught
             # Of objects that are not ours: none of it may end a training.
             self._unsaved += 1
-            if not self._named:
+            if not self._tree.named:
                 self._quiet_until = step + LOOK_EVERY  # to name all costs more than a step may
             self._warn(f"step {step} is not saved, the training goes on: {error}", str(error)[:40])
             self._ck.progress(step)
