@@ -189,12 +189,12 @@ int dlr_ckpt_unmatched(const struct dlr_ckpt *ck, enum dlr_ckpt_unmatched what,
  * when the data does not match the regions named (text says which region). Blocking,
  * bounded by the supervisor's restore limit. Call once, before the first begin.
  *
- * A version that another number of ranks made is loaded too: a SHARD's box is put
- * together from the boxes of the same name and global shape, a REPLICATED region comes
- * from any rank or from ranks that have a part of it, LOCAL and BLOB are those of the
- * rank with this number (missing when there was none: dlr_ckpt_allow(),
- * dlr_ckpt_peek()). Boxes that several ranks had must be equal there: -EBADMSG when
- * they are not.
+ * A version that another number of ranks made is loaded too, and one whose SHARDs were
+ * cut otherwise: a SHARD's box is put together from the boxes of the same name and
+ * global shape, a REPLICATED region comes from any rank or from ranks that have a part
+ * of it, LOCAL and BLOB are those of the rank with this number (missing when there was
+ * none: dlr_ckpt_allow(), dlr_ckpt_peek()). Boxes that several ranks had must be equal
+ * there: -EBADMSG when they are not.
  */
 int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step);
 

@@ -278,3 +278,27 @@ int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
         rc = load_blocks(slot, &info, &l, err);
     return rc < 0 ? rc : l.t.parts;
 }
+
+static bool is_cut(const struct dlr_ckpt_region *r)
+{
+    return r->kind == DLR_CKPT_SHARD &&
+           memcmp(r->global_shape, r->local_shape, r->ndim * sizeof(uint64_t)) != 0;
+}
+
+bool dlr_load_is_cut(const struct dlr_slot *slot, const struct dlr_regions *rs)
+{
+    struct dlr_slot_region there;
+    struct dlr_meta_walk walk;
+    const void *meta;
+    size_t bytes;
+    bool found = false;
+
+    for (unsigned i = 0; i < rs->n && !found; i++)
+        found = is_cut(&rs->list[i]);
+    dlr_slot_meta(slot, &meta, &bytes);
+    if (bytes == 0 || dlr_meta_walk_init(&walk, meta, bytes) < 0)
+        return found;
+    while (!found && dlr_meta_next(&walk, &there) > 0)
+        found = is_cut(&there.region);
+    return found;
+}

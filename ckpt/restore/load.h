@@ -3,6 +3,8 @@
 #ifndef DLR_CKPT_RESTORE_LOAD_H
 #define DLR_CKPT_RESTORE_LOAD_H
 
+#include <stdbool.h>
+
 #include "ckpt/layout/regions.h"
 #include "ckpt/layout/unmatched.h"
 #include "ckpt/slot/slot.h"
@@ -22,6 +24,11 @@ struct dlr_slot_region;
 int dlr_load(const struct dlr_slot *slot, struct dlr_regions *rs,
              struct dlr_unmatched *unmatched, const struct dlr_device_ops *ops,
              struct dlr_device *dev, struct dlr_err *err);
+
+/* After dlr_load() found that the program asks for something else: whether a SHARD is a
+ * part of a whole, there or here, so that other ranks' slots may have the rest.
+ */
+bool dlr_load_is_cut(const struct dlr_slot *slot, const struct dlr_regions *rs);
 
 /* -EBADMSG with text when kind, type or size of an item differ. */
 int dlr_load_same_type(const struct dlr_slot_region *there,

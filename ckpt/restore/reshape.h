@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads what lies in several ranks' slots: a version that another number of ranks made,
- * whose regions are put together from the boxes that they share with theirs, and a
- * region that the ranks of a node keep between them.
+ * or as many that cut it otherwise, whose regions are put together from the boxes that
+ * they share with theirs, and a region that the ranks of a node keep between them.
  */
 #ifndef DLR_CKPT_RESTORE_RESHAPE_H
 #define DLR_CKPT_RESTORE_RESHAPE_H
@@ -22,7 +22,7 @@ struct dlr_sources {
     unsigned nnear;
 };
 
-/* Fills rs as rank (of another world) has it. A SHARD's box is covered by boxes of the
+/* Fills rs as rank (of another world, or of another cut) has it. A SHARD's box is covered by boxes of the
  * same name and global shape, each item by at least one (two ranks whose boxes overlap
  * must agree there: the first two are compared, in host memory); a REPLICATED one comes
  * from any rank, or any ranks that have a part of it; LOCAL and BLOB are rank's own, so

@@ -54,6 +54,7 @@ static int load_step(struct dlr_ckpt *ck, uint32_t world)
 {
     const struct dlr_sources from = {world, open_source, ck};
     struct dlr_slot *slot;
+    bool cut;
     int rc;
 
     if (world != (uint32_t)ck->conf.world)
@@ -63,7 +64,11 @@ static int load_step(struct dlr_ckpt *ck, uint32_t world)
     if (rc < 0)
         return rc;
     rc = dlr_load(slot, &ck->regions, &ck->unmatched, ck->ops, ck->dev, &ck->err);
+    cut = ck->unmatched.differs && dlr_load_is_cut(slot, &ck->regions);
     dlr_slot_unmap(slot);
+    if (cut)
+        return dlr_reshape(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
+                           ck->dev, &ck->err);
     if (rc > 0)
         rc = dlr_join(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
                       ck->dev, &ck->err);

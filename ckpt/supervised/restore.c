@@ -184,6 +184,7 @@ static int load(struct dlr_ckpt *ck)
     const struct dlr_sources from = {sup->offer_world, open_source, ck, page->mates,
                                      page->nmates <= DLR_PAGE_MATES ? page->nmates : 0};
     struct dlr_slot_info info;
+    bool cut = false;
     int rc;
 
     if (sup->offer_world != (uint32_t)ck->conf.world)
@@ -191,10 +192,15 @@ static int load(struct dlr_ckpt *ck)
                            ck->dev, &ck->err);
     rc = check_offer(ck, &info, &ck->err);
     ck->unmatched.differs = false;
-    if (rc == 0)
+    if (rc == 0) {
         rc = dlr_load(sup->offer_slot, &ck->regions, &ck->unmatched, ck->ops, ck->dev,
                       &ck->err);
+        cut = ck->unmatched.differs && dlr_load_is_cut(sup->offer_slot, &ck->regions);
+    }
     sup->offer_slot = dlr_slot_unmap(sup->offer_slot);
+    if (cut)
+        return dlr_reshape(&from, ck->conf.rank, &ck->regions, &ck->unmatched, ck->ops,
+                           ck->dev, &ck->err);
     ck->unmatched.corrupt_of =
         rc == -EBADMSG && !ck->unmatched.differs ? (uint32_t)ck->conf.rank + 1 : 0;
     if (rc > 0)

@@ -24,6 +24,8 @@
 #define TABLE 300
 #define STEP 7
 
+static bool turned; /* the first rank has the last part */
+
 struct rank {
     struct dlr_ckpt *ck;
     uint32_t *rows, *cols; /* split by rows, split by columns */
@@ -62,10 +64,11 @@ static void add_matrix(struct rank *r, const char *name, uint64_t row, uint64_t 
 static void join(struct rank *r, int rank, int world)
 {
     const struct dlr_ckpt_conf conf = {.dir = dir, .rank = rank, .world = world};
+    int part = turned ? world - 1 - rank : rank;
 
     *r = (struct rank){.rank = rank};
-    share(ROWS, rank, world, &r->rows_off, &r->rows_len);
-    share(COLS, rank, world, &r->cols_off, &r->cols_len);
+    share(ROWS, part, world, &r->rows_off, &r->rows_len);
+    share(COLS, part, world, &r->cols_off, &r->cols_len);
     r->rows = calloc(r->rows_len * COLS + 1, 4);
     r->cols = calloc(r->cols_len * ROWS + 1, 4);
     assert_int_equal(dlr_ckpt_open(&conf, &r->ck), 0);
@@ -163,6 +166,24 @@ static void another_number_of_ranks_finds_every_byte(void **state)
         assert_int_equal(standalone_teardown(NULL), 0);
         assert_int_equal(standalone_setup(NULL), 0);
     }
+}
+
+static void as_many_ranks_that_cut_otherwise_find_every_byte(void **state)
+{
+    run_world(3);
+    turned = true;
+    for (int k = 0; k < 3; k++) {
+        uint64_t step = 0;
+        struct rank r;
+
+        join(&r, k, 3);
+        assert_int_equal(dlr_ckpt_restore(r.ck, &step), 1);
+        assert_int_equal(step, STEP);
+        assert_shards(&r);
+        assert_int_equal(r.seed, 1000 + k);
+        leave(&r);
+    }
+    turned = false;
 }
 
 static void a_new_rank_has_no_state_of_its_own(void **state)
@@ -467,6 +488,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, standalone_setup, standalone_teardown)
     const struct CMUnitTest tests[] = {
         T(another_number_of_ranks_finds_every_byte),
+        T(as_many_ranks_that_cut_otherwise_find_every_byte),
         T(a_new_rank_has_no_state_of_its_own),
         T(what_a_vanished_rank_held_can_be_read),
         T(large_regions_are_read_across_blocks),
