@@ -18,12 +18,12 @@ __all__ = ["Checkpoint", "Error", "SavedRegion", "bind"]
 
 
 def bind(model: torch.nn.Module, optimizer: typing.Any = None, extra: typing.Any = None,
-         replicated: bool = False, **more: typing.Any) -> Bound:
+         replicated: bool | None = False, **more: typing.Any) -> Bound:
     """Registers a model's and an optimizer's tensors once; see dlrover._torch.Bound. optimizer: one,
     a list or a dict of them, or what wraps them. replicated: tensors are the same on every rank (DDP), and a
-    node keeps them once. more: scheduler=, scaler=, ema=..., whatever has state_dict and load_state_dict; and
-    the options of Checkpoint. Blocking as Checkpoint is; Error when that cannot be opened, ValueError
-    names what cannot be saved.
+    node keeps them once; None: as it is found. more: scheduler=, scaler=, ema=..., whatever has state_dict and
+    load_state_dict; sources=; and the options of Checkpoint. Blocking as Checkpoint is; Error when that cannot be
+    opened, ValueError names what cannot be saved.
     """
     from ._torch import bind as bind_torch  # pylint: disable=import-outside-toplevel
 

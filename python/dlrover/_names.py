@@ -93,9 +93,10 @@ def count(module: torch.nn.Module) -> tuple[int, int]:
 def why_not(tensor: torch.Tensor) -> str:
     """Why a tensor is not memory of its own that a region can be, and what to do; empty where it is."""
     if hasattr(tensor, "device_mesh") and hasattr(tensor, "placements"):
-        return "is a DTensor, of which this rank has a part: use dlrover.dcp.bind()"
+        return ("is a DTensor, of which this rank has a part: add() its local tensor with global_shape and offset, or "
+                "use dlrover.bind()")
     if hasattr(tensor, "ds_tensor"):
-        return "is cut by DeepSpeed's ZeRO-3, whose parts are not found here: use ZeRO 1 or 2"
+        return "is cut by DeepSpeed's ZeRO-3, whose parts are not found here: use dlrover.deepspeed(engine)"
     if torch.nn.parameter.is_lazy(tensor):
         return "has no shape yet: run the model once before dlrover.bind()"
     if tensor.is_meta:

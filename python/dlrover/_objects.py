@@ -8,6 +8,7 @@ import typing
 import torch
 
 from . import _slots
+from ._dtensor import is_dtensor
 from ._names import short
 from ._plain import Ref
 
@@ -24,7 +25,7 @@ def _split(node, path, found):
                            if isinstance(v, torch.Tensor) or not callable(v)})
     if type(node) in (list, tuple):
         return type(node)(_split(v, f"{path}.{i}", found) for i, v in enumerate(node))
-    if (isinstance(node, torch.Tensor) and node.layout is torch.strided
+    if (isinstance(node, torch.Tensor) and node.layout is torch.strided and not is_dtensor(node)
             and node.numel() * node.element_size() >= APART):
         found[short(path)] = node.detach()
         return Ref(short(path), node.device.type)

@@ -11,7 +11,8 @@ import weakref
 
 import torch
 
-from . import _names, _slots
+from . import _slots
+from ._dtensor import is_dtensor, local
 
 INNER = ("state", "param_groups")  # what a wrapper's state dict has of the optimizer in it
 SAMPLE = 256  # items of a tensor by which a copy is known
@@ -80,7 +81,7 @@ class Rest:
         return own not in (None, torch.optim.Optimizer.state_dict) and not isinstance(given, dict)
 
     def _walk(self, node, path, named, found):
-        if isinstance(node, torch.Tensor) and node.data_ptr() in named:
+        if isinstance(node, torch.Tensor) and local(node).data_ptr() in named:
             return
         if isinstance(node, dict):
             inner = all(key in node for key in INNER)
@@ -130,7 +131,8 @@ def _with(node, path, value):
 
 
 def _sample(tensor, dtype):
-    return tuple(tensor.shape), tensor.detach().reshape(-1)[:SAMPLE].to(dtype).cpu().view(torch.uint8).numpy().tobytes()
+    tensor = local(tensor).detach()
+    return tuple(tensor.shape), tensor.reshape(-1)[:SAMPLE].to(dtype).cpu().view(torch.uint8).numpy().tobytes()
 
 
 def _sources(copies, weights):
@@ -270,7 +272,7 @@ class State:
             label, key = self._split(name)
             if label in at_of:
                 self._ready.setdefault(label, {})[key] = self._room(
-                    at_of[label], key, region, key in note.get("host", ()))
+                    at_of[label], name, region, key in note.get("host", ()))
 
     def _match_groups(self, note):
         """For each group the one of the version that had its parameters; by position where none is named (or
@@ -318,15 +320,19 @@ class State:
         if label in self._labels:
             self._ready.setdefault(label, {})[key] = tensor
 
-    def _room(self, p, key, region, on_host):
+    def _room(self, p, name, region, on_host):
         dtype, device = _slots.torch_type(region), torch.device("cpu") if on_host else p.device
         now = self.optimizer.state.get(p)
-        now = now.get(key) if isinstance(now, dict) else None
-        if (isinstance(now, torch.Tensor) and now.shape == region.shape and now.dtype == dtype
-                and now.device == device):
+        now = now.get(name.rpartition(".")[2]) if isinstance(now, dict) else None
+        if (isinstance(now, torch.Tensor) and now.shape == region.global_shape and now.dtype == dtype
+                and (now.device == device or is_dtensor(now))):
             return now
-        if p.shape == region.shape:  # strides as the optimizer gives them
-            return torch.empty_like(p.detach(), dtype=dtype, device=device, requires_grad=False)
+        if p.shape == region.global_shape:  # strides, and placements, as the optimizer gives them
+            where = {} if is_dtensor(p) else {"device": device}
+            return torch.empty_like(p.detach(), dtype=dtype, requires_grad=False, **where)
+        if region.shape != region.global_shape:
+            raise ValueError(f"'{name}' was saved in parts of a whole of {region.global_shape}, which is not the shape "
+                             f"of its parameter, {tuple(p.shape)}: make the optimizer's state before restore()")
         return torch.empty(region.shape, dtype=dtype, device=device)
 
     def give_up(self) -> None:

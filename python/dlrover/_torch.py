@@ -17,6 +17,7 @@ from . import _joined, _random
 from ._checkpoint import Checkpoint, Error
 from ._objects import has_state
 from ._optimizer import Rest
+from ._source import Source
 from ._tree import NOTE, OPTIONS, RANDOM, Tree, decode_note
 
 LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is due
@@ -145,7 +146,14 @@ class Bound:
     was captured into a CUDA graph runs no Python when it is replayed: call fence() before each replay and
     step() after it.
 
-    Any number of ranks loads what any other number saved, where each has the whole model. A rank that was none
+    A DTensor (FSDP2, tensor parallelism) is saved as this rank's part of the whole, and the optimizer's state of it
+    likewise. No collective is called. Where FSDP2 has gathered parameters at step(), they are resharded.
+
+    sources: state that no module and no torch optimizer has as it is to be saved; each is an object as
+    dlrover._source.Source says.
+
+    Any number of ranks loads what any other number saved, where each has the whole model, or DTensors of it. A rank
+    that was none
     then takes buffers, options and objects as rank 0 had them. Its random numbers are
     its own: all generators are seeded with 8 bytes of the SHA-256 of rank 0's torch
     generator, as saved, and " rank N"; so the same version gives it the same numbers again.
@@ -155,15 +163,16 @@ class Bound:
     several ranks then holds and sends them once. It is not found out here, and it is not so with
     ZeroRedundancyOptimizer, FSDP or an update that is not the same everywhere: a restore would mix
     the ranks' values. Buffers (statistics of BatchNorm) and random numbers stay each rank's own.
-    A version is loaded with what it was saved with.
+    A version is loaded with what it was saved with. None: True where model is, or wraps, a DistributedDataParallel
+    without a communication hook and the optimizers are torch.optim's; a version of either kind is loaded.
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: typing.Any = None,
-                 extra: typing.Any = None, replicated: bool = False,
-                 **more: typing.Any) -> None:
+                 extra: typing.Any = None, replicated: bool | None = False,
+                 sources: typing.Iterable[Source] = (), **more: typing.Any) -> None:
         options = {name: more.pop(name) for name in OPTIONS if name in more}
         checkpoint = more.pop("checkpoint", None)
-        self._tree = Tree(model, "replicated" if replicated else "shard")
+        self._tree = Tree(model, replicated, sources)
         if extra is not None:
             self._tree.add_object("extra", extra)
         if optimizer is not None:
@@ -178,8 +187,8 @@ class Bound:
         self._seen = weakref.WeakSet()  # optimizers that step
         self._hooks.append(_watch(self._look_at))
 
-    def _name_all(self):
-        self._tree.name_all(self._ck)
+    def _name_all(self, had=None):
+        self._tree.name_all(self._ck, had)
         self._fence.on_gpu = self._tree.on_gpu
         # Forward passes write buffers; in host memory they are copied at once in begin. Where they lie is known when
         # they are named: a model may be moved after bind().
@@ -202,16 +211,16 @@ class Bound:
             return 0
         step = None
         try:
-            step = self._load(*self._prepare())
+            step = self._load(*self._prepare())  # what was saved, note, what is wrong
         finally:
             if step is None:  # what was made ready is not what the training has
                 self._tree.give_up()
         return step or 0
 
-    def _load(self, note, wrong):
+    def _load(self, had, note, wrong):
         if wrong:
             return self._load_nothing(wrong)
-        self._name_all()
+        self._name_all(had)
         try:
             step, lacking = _joined.load(self._ck, self._tree.own)
         except Error as error:
@@ -243,15 +252,15 @@ class Bound:
         return step
 
     def _prepare(self):
-        """Room for what the version has. The note; None with what is wrong with it."""
+        """Room for what the version has: its regions, its note, None; or what is wrong with it in the last place."""
         try:
             had, text = _find_note(self._ck)
         except Error as error:
-            return None, error  # to be told by the load, to the other ranks too
+            return None, None, error  # to be told by the load, to the other ranks too
         try:
-            return self._tree.prepare(text, had, self._ck.allowed), None
+            return had, self._tree.prepare(text, had, self._ck.allowed), None
         except Error as error:
-            return None, error
+            return None, None, error
 
     def _take_first(self, lacking):
         """This rank is new: what it lacks is rank 0's, but for the random numbers."""
@@ -275,6 +284,7 @@ class Bound:
         """All that there is now is named, and what is no tensor written down: why anew, where that is not to be
         expected. Raises what prevents it.
         """
+        self._tree.refresh(self.fence)
         why = self._tree.look()
         if why is not None or not self._tree.fits():
             self._tree.make_room()  # another layout: what was saved stays until that is saved whole
@@ -395,6 +405,6 @@ class Bound:
 
 
 def bind(model: torch.nn.Module, optimizer: typing.Any = None,
-         extra: typing.Any = None, replicated: bool = False, **more: typing.Any) -> Bound:
-    """See Bound; more are objects to keep, and the options of Checkpoint."""
+         extra: typing.Any = None, replicated: bool | None = False, **more: typing.Any) -> Bound:
+    """See Bound; more are sources, objects to keep, and the options of Checkpoint."""
     return Bound(model, optimizer, extra, replicated, **more)

@@ -11,63 +11,15 @@ import weakref
 
 import torch
 
-from . import _names, _plain, _random
+from . import _dtensor, _names, _plain, _random
 from ._checkpoint import Checkpoint, Error, SavedRegion
 from ._objects import Objects, check, has_state
 from ._optimizer import Rest, State, companions, find, is_optimizer
+from ._source import Given, Source
 
 NOTE, RANDOM = "python", "torch.random"  # regions beside the tensors
 OPTIONS = ("directory", "rank", "world", "every", "fence_ms", "threads")  # of Checkpoint
 RESERVED = ("buffer", "python", "torch")  # names of regions begin with these
-
-
-class Row(typing.NamedTuple):
-    """A tensor of a Source. name: at most 255 bytes, unique in the rank, the same in every run and, for a shard, on
-    every rank that has a part of that whole. tensor: dense, on CPU or GPU, views included; it is saved and loaded in
-    place. kind, global_shape, offset (in items): as Checkpoint.add() has them, None: the tensor is the whole.
-    """
-
-    name: str
-    tensor: torch.Tensor
-    kind: str = "shard"
-    global_shape: typing.Sequence[int] | None = None
-    offset: typing.Sequence[int] | None = None
-
-
-class Source(typing.Protocol):
-    """State that no torch optimizer and no module has as it is to be saved: DeepSpeed's fp32 partitions, Megatron's
-    ShardedTensors. Given as dlrover.bind(..., sources=[...]) or Session.open(..., sources=[...]); any object that has
-    tensors(). The other methods are optional. Calls come in the thread of the training, between two steps:
-
-      restore: prepare(), tensors(), then the tensors are filled, then loaded()
-      a save:  the last save has let go of the tensors, refresh(), tensors(), then they are read
-
-    An exception at bind() or restore() ends these; at a save it is one warning, and that step is not saved.
-    """
-
-    def tensors(self) -> typing.Iterable[Row | tuple]:
-        """Rows, or tuples (name, tensor, kind, global_shape, offset). Asked at bind(), at restore() and at each save:
-        it should cost little where nothing changed. Rows may appear, go, grow or lie elsewhere from one save to the
-        next: all are named anew then. Ranks may have different rows, and different boxes of a whole; one that has
-        none of a shard may leave its row out or give an empty tensor.
-        """
-
-    def covers(self) -> typing.Iterable[torch.Tensor]:
-        """Parameters and buffers of the modules given to bind() that this saves in its own form: they are not saved
-        as the module has them. By identity; asked whenever all is named. Without it: none.
-        """
-
-    def prepare(self, had: dict[str, SavedRegion]) -> None:
-        """Before a restore: had is what this rank of the version had, by name (rank 0's where this rank is new;
-        its boxes are those of then). To make tensors that tensors() will name then. ValueError says what does not
-        fit. Not called where there is nothing to restore.
-        """
-
-    def refresh(self) -> None:
-        """Before a save: to copy into tensors that are no memory of the framework's own."""
-
-    def loaded(self) -> None:
-        """After a restore: to copy out of them."""
 
 
 class Entry(typing.NamedTuple):
@@ -77,6 +29,31 @@ class Entry(typing.NamedTuple):
     kind: str
     holder: typing.Any
     key: typing.Any
+    box: tuple = (None, None)  # global shape and offset, where the tensor does not say it
+
+
+def _is_ddp(model):
+    """Whether model is, or wraps, a DistributedDataParallel that keeps all of its parameters the same."""
+    while isinstance(model, torch.nn.Module):
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+            return not getattr(model, "parameters_to_ignore", None) and not getattr(model, "_comm_hooks", None)
+        model = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
+    return False
+
+
+def _memory(name, tensor):
+    """What there is of it on this rank, global shape, offset (None: it is the whole). ValueError where it cannot be a
+    region.
+    """
+    whole = offset = None
+    if _dtensor.is_dtensor(tensor):
+        try:
+            whole, offset = _dtensor.box(tensor)
+        except ValueError as error:
+            raise ValueError(f"'{name}' {error}") from None
+        tensor = _dtensor.local(tensor)
+    _names.check(name, tensor)
+    return tensor.detach(), whole, offset
 
 
 def _room(size):
@@ -98,6 +75,7 @@ def _forms(tensors):
 
 
 def _where(tensor):
+    tensor = _dtensor.local(tensor)
     return tensor.data_ptr(), tensor.shape, tensor.dtype
 
 
@@ -113,20 +91,23 @@ def decode_note(text: bytearray) -> dict[str, typing.Any]:
 
 
 class Tree:
-    """Names of all that is given, on one Checkpoint. add() each, then complete(). kind: of parameters and of the
-    optimizers' state. Nothing here saves, waits or warns.
+    """Names of all that is given, on one Checkpoint. add() each, then complete(). replicated: as bind() has it.
+    Nothing here saves, waits or warns.
 
-        save:     why = look(); if why is not None or not fits(): make_room(), name_all(ck); write(ck, fence)
-        restore:  note = prepare(text, had, allowed), name_all(ck), the regions are filled, put(note, ...)
+        save:     refresh(fence); why = look()
+                  if why is not None or not fits(): make_room(), name_all(ck)
+                  write(ck, fence)
+        restore:  note = prepare(text, had, allowed), name_all(ck, had), the regions are filled, put(note, ...)
     """
 
-    def __init__(self, model: torch.nn.Module, kind: str) -> None:
+    def __init__(self, model: torch.nn.Module, replicated: bool | None, sources: typing.Iterable[Source] = ()) -> None:
         self.modules, self.states = {"model": model}, []
+        self._sources = [Given(source) for source in sources]
         self.own = {}  # name: what each rank has for itself
         self.on_gpu = False  # a tensor of it
         self.labels = {}  # id of a parameter: what it is called
-        self._kind, self._objects = kind, {}
-        self._same, self._text = {}, b""
+        self._replicated, self._objects = replicated, {}
+        self._same, self._text, self._gathering = {}, b"", []
         self._note, self._random = bytearray(), torch.get_rng_state()
         self.forget()
 
@@ -170,9 +151,10 @@ class Tree:
             if extra_state:
                 self._objects[f"{name}.extra_state"] = extra_state
         self._kept = Objects(self._objects)
+        self._kind = "replicated" if self._is_replicated() else "shard"
         self._label()
         for entry in self._entries():
-            _names.check(entry.name, entry.holder[entry.key])
+            _memory(entry.name, entry.holder[entry.key])
         for name, one in self._objects.items():
             check(name, one)
             if has_state(one) or not callable(one):  # a function may not be ready yet
@@ -183,18 +165,26 @@ class Tree:
             state.find_sources({one.name: one.holder[one.key] for one in self._of_modules["model"]
                                 if one.is_parameter})
 
+    def _is_replicated(self):
+        if self._replicated is not None:
+            return self._replicated
+        return _is_ddp(self.modules["model"]) and all(
+            type(state.optimizer).__module__.startswith("torch.optim.") for state in self.states)
+
     def given(self) -> list[typing.Any]:
         """The objects, those in dicts too."""
         known = list(self._objects.values())
         return known + [one for group in known if isinstance(group, dict) for one in group.values()]
 
     def _known_addresses(self):
-        return {entry.holder[entry.key].data_ptr() for entry in self._entries()}
+        return {_where(entry.holder[entry.key])[0] for entry in self._entries()}
 
     # --- names ---------------------------------------------------------------------------
 
     def _label(self):
         """What each parameter is called, which is what an optimizer's state of it is called, too."""
+        self._gathering = [part for module in self.modules.values() for part in _dtensor.gathering(module)]
+        self._reshard()
         self._of_modules = {name: _names.of_module(module) for name, module in self.modules.items()}
         self.labels = {}
         for name, tensors in self._of_modules.items():
@@ -203,6 +193,18 @@ class Tree:
                 self.labels.setdefault(id(one.holder[one.key]), label)
         for state in self.states:
             state.label(self.labels)
+        covered = set()
+        for source in self._sources:
+            source.look()
+            covered.update(map(id, source.call("covers") or ()))
+        if covered:
+            self._of_modules = {name: [one for one in tensors if id(one.holder[one.key]) not in covered]
+                                for name, tensors in self._of_modules.items()}
+
+    def _reshard(self):
+        """After an evaluation FSDP2 may still have whole parameters in the place of those that optimizers know."""
+        for part in self._gathering:
+            part.reshard()
 
     def _entries(self):
         """After _label()."""
@@ -216,6 +218,9 @@ class Tree:
         for state in self.states:
             for name, holder, key in state.tensors(self.labels):
                 yield Entry(name, self._kind, holder, key)
+        for source in self._sources:
+            for name, kind, *box in source.forms():
+                yield Entry(name, kind, source.tensors, name, tuple(box))
 
     def _counts(self):
         return ([_names.count(module) for module in self.modules.values()],
@@ -231,25 +236,29 @@ class Tree:
         self._holders, self._keys, self._names, self._addresses, self._forms = [], [], [], [], []
         self._apart = []  # (holder, key, what is saved of a buffer that is no block of memory)
         self._count, self._named = None, False
+        self._has_parts = self._as_saved = False
 
-    def name_all(self, ck: Checkpoint) -> None:
-        """What there is now. ValueError and Error name what cannot be; nothing is named then."""
+    def name_all(self, ck: Checkpoint, had: dict[str, SavedRegion] | None = None) -> None:
+        """What there is now. ValueError and Error name what cannot be; nothing is named then. had: what a version
+        that is to be loaded has; where it was not said what is the same on every rank, either is loaded.
+        """
         self.forget()
         ck.clear()
         self._label()
         self.on_gpu, self.own = False, {}
         seen = set()
         for entry in self._entries():
-            _names.check(entry.name, entry.holder[entry.key])
-            tensor = entry.holder[entry.key].detach()
-            where = _where(tensor)
+            tensor, *box = _memory(entry.name, entry.holder[entry.key])
+            self._has_parts |= box[0] is not None
+            kind, box = self._form_of(entry, tensor, box, had or {})
+            where = (*_where(tensor), *box)  # a source may have it as another box
             self._holders.append(entry.holder)
             self._keys.append(entry.key)
             self._names.append(entry.name)
             self._addresses.append(where[0])
             self.on_gpu |= tensor.is_cuda
             if where not in seen or not where[0]:
-                self._add_tensor(ck, entry, tensor)
+                self._add_tensor(ck, entry, kind, tensor, box)
             seen.add(where)
         for name, tensor, kind in (*((*one, "local") for one in self._kept.buffers.items()),
                                    (RANDOM, self._random, "blob"), (NOTE, self._note, "blob")):
@@ -259,16 +268,29 @@ class Tree:
         self._count = self._counts()
         self._named = True
 
-    def _add_tensor(self, ck, entry, tensor):
-        if entry.kind == "blob" and not tensor.is_contiguous():
+    def _form_of(self, entry, tensor, box, had):
+        """Kind and box that it is named with."""
+        kind = entry.kind
+        if box[0] is None:
+            box = entry.box
+        elif kind == "replicated" or box[0] != tensor.shape:
+            kind = "shard"  # a DTensor, of which each rank has another part, or some the same
+        was = had[entry.name].kind if entry.name in had else kind
+        if self._replicated is None and {kind, was} == {"shard", "replicated"}:
+            kind, self._as_saved = was, True
+        return kind, box if kind in ("shard", "replicated") else (None, None)
+
+    def _add_tensor(self, ck, entry, kind, tensor, box):
+        if kind == "blob" and not tensor.is_contiguous():
             tensor = tensor.clone(memory_format=torch.contiguous_format)
             self._apart.append((entry.holder, entry.key, tensor))
-        ck.add(entry.name, tensor, entry.kind)
-        if entry.kind != self._kind:
+        ck.add(entry.name, tensor, kind, *box)
+        if kind in ("local", "blob"):
             self.own[entry.name] = tensor
 
     def _live(self):
-        return list(map(operator.getitem, self._holders, self._keys))
+        found = list(map(operator.getitem, self._holders, self._keys))
+        return list(map(_dtensor.local, found)) if self._has_parts else found
 
     # --- restore -------------------------------------------------------------------------
 
@@ -282,12 +304,14 @@ class Tree:
         note = decode_note(text)
         self._compare(note, allowed)
         try:
+            for source in self._sources:
+                source.call("prepare", had)
             for state in self.states:
                 state.prepare(note["optimizers"].get(state.name, {}), had)
             self._share(note.get("same", {}))
             self._kept.prepare(note["objects"], had)
-        except ValueError as error:
-            raise Error(errno.EBADMSG, str(error)) from None
+        except Exception as error:  # of a source, which is not ours; other ranks wait for this one to say so
+            raise Error(errno.EBADMSG, " ".join(str(error).split()) or type(error).__name__) from error
         return note
 
     def _compare(self, note, allowed):
@@ -329,7 +353,7 @@ class Tree:
         rank is new, so its random numbers are its own.
         """
         for holder, key, copy in self._apart:
-            holder[key].detach().copy_(copy)
+            _dtensor.local(holder[key]).detach().copy_(copy)
         self._kept.put(note["objects"])
         for state in self.states:
             if state.name in note["optimizers"]:
@@ -337,6 +361,8 @@ class Tree:
                           {label for label in self.labels.values() if f"model.{label}" in missing})
             else:
                 state.give_up()
+        for source in self._sources:
+            source.call("loaded")
         if not joined:
             torch.set_rng_state(self._random)
             _random.put(note["random"])
@@ -355,7 +381,7 @@ class Tree:
     def _hold(self):
         """What was named is looked for where it is now. Where it is something else, all is named at the first save."""
         now = list(self._entries())
-        self._named = [entry.name for entry in now] == self._names
+        self._named = [entry.name for entry in now] == self._names and not self._as_saved
         self._holders, self._keys = [entry.holder for entry in now], [entry.key for entry in now]
         self._count = self._counts()
 
@@ -368,12 +394,12 @@ class Tree:
             return "the model has parameters or buffers it had not before"
         if [one[2:] for one in counts[1]] != [one[2:] for one in self._count[1]]:
             return "the optimizer has parameters it had not before"
-        if counts != self._count:
+        if counts != self._count or any(source.look() for source in self._sources):
             return ""  # it has made state
         try:
             tensors = self._live()
             now = list(map(torch.Tensor.data_ptr, tensors))
-        except (KeyError, IndexError, TypeError):
+        except (KeyError, IndexError, TypeError, RuntimeError):
             return ""
         for old, new, what in ((self._addresses, now, "is at another address"),
                                (self._forms, _forms(tensors), "has another shape or order")):
@@ -382,10 +408,18 @@ class Tree:
                 return f"'{self._names[at % len(tensors)]}' {what} than before"
         return None
 
+    def refresh(self, fence: typing.Callable[[], None]) -> None:
+        """What sources copy, before look(). fence() waits until the last save has let go of the copies."""
+        if self._sources:
+            fence()
+        for source in self._sources:
+            source.call("refresh")
+
     def look(self) -> str | None:
         """What there is now, and what is no tensor written down: why all is to be named anew, no text where that was
         to be expected, None where it has its names. Raises what prevents a save.
         """
+        self._reshard()
         why = self._changed() if self._named else ""
         if why is not None:
             self._label()
@@ -414,5 +448,5 @@ class Tree:
         ck.blob_size(NOTE, len(self._text))
         self._kept.take_over(fence)
         for holder, key, copy in self._apart:
-            copy.copy_(holder[key].detach())
+            copy.copy_(_dtensor.local(holder[key]).detach())
         self._random.copy_(torch.get_rng_state())

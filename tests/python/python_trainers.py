@@ -799,10 +799,6 @@ def refusals():
         model = net()
         dlrover.bind(model, optimizer(model) if optimizer else None, **kept)
 
-    def cut(model):
-        model[0].weight.device_mesh = model[0].weight.placements = None
-        return None
-
     def zero3(model):
         model[0].weight.ds_tensor = None
         return None
@@ -835,7 +831,6 @@ def refusals():
     for make, said in (
             (lambda: made(lambda m: Stranger()), "optimizer is a Stranger, which has neither state and param_groups"),
             (lambda: made(lambda m: [torch.optim.SGD(m.parameters(), 0.1), Stranger()]), "optimizer.1 is a Stranger"),
-            (lambda: made(cut), "'model.0.weight' is a DTensor, of which this rank has a part: use dlrover.dcp.bind()"),
             (lambda: dlrover.bind(nn.Linear(2, 2, device="meta")), "'model.weight' is on the meta device"),
             (lambda: dlrover.bind(nn.LazyLinear(2)), "'model.weight' has no shape yet: run the model once"),
             (lambda: made(of_another), "optimizer keeps state of a tensor of shape (3,) that is in none of its param_groups"),

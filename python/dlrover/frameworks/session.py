@@ -13,24 +13,11 @@ import weakref
 import torch
 
 from .. import Checkpoint, bind
+from .._source import Source
 from .._torch import peek_objects
-from .._tree import Source
 
 POLL_S = 0.05
 _open = weakref.WeakSet()  # Sessions: a model is saved by one
-
-
-def _layers(model):
-    """model and what it wraps, outermost first."""
-    while isinstance(model, torch.nn.Module):
-        yield model
-        inner = getattr(model, "module", None)
-        model = inner if isinstance(inner, torch.nn.Module) else getattr(model, "_orig_mod", None)
-
-
-def is_ddp(model: torch.nn.Module) -> bool:
-    """Whether parameters and optimizer state are the same on every rank, bit for bit, as DDP keeps them."""
-    return any(isinstance(one, torch.nn.parallel.DistributedDataParallel) for one in _layers(model))
 
 
 def _parameters(model):
@@ -94,17 +81,14 @@ class Session:
         """Binds and restores. The step to go on from, 0: a fresh start. Blocking as Bound.restore() is. Before the
         first step, ValueError and dlrover.Error name what cannot be saved or restored, and say what to do.
 
-        optimizer, objects: as dlrover.bind() takes them. replicated: True where parameters and optimizer state are
-        the same on every rank, None: where model is, or wraps, a DistributedDataParallel. sources: state that is
-        no torch optimizer's, as dlrover._tree.Source says. restore: False, on all ranks, where the newest version is of
-        another training: nothing is loaded, and it is saved on from the step of that version, which is returned.
+        All is as dlrover.bind() has it. replicated: whether parameters and optimizer state are the same on every rank,
+        None: as it is found. sources: state that no module and no torch optimizer has as it is to be saved, see
+        dlrover._source.Source. restore: False, on all ranks, where the newest version is of another training: nothing
+        is loaded, and it is saved on from the step of that version, which is returned.
         """
         self._refuse_second(model)
-        replicated = is_ddp(model) if replicated is None else replicated
-        if sources:
-            objects["sources"] = sources
         options = {"checkpoint": self._checkpoint} if self._checkpoint else self._options
-        bound = bind(model, optimizer, replicated=replicated, **objects, **options)
+        bound = bind(model, optimizer, replicated=replicated, sources=sources, **objects, **options)
         try:
             self._step = self._saved = (bound.restore() if restore else bound.pass_over()) or 0
         except BaseException:
