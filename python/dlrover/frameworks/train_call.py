@@ -17,9 +17,9 @@ from . import batches
 from .session import Session
 
 STATE_FILE = "trainer_state.json"  # the one file that gives the Trainer its position
-# What a Trainer counts beside its TrainerState, as far as it has it; the last is TRL's.
-COUNTS = ("_tr_loss", "_total_loss_scalar", "_globalstep_last_logged", "_initial_global_step", "current_flos",
-          "_total_train_tokens")
+# What a Trainer counts beside its TrainerState. The sum of losses before version 5 is its loop's only.
+LOSS = ("_tr_loss", "_total_loss_scalar", "_globalstep_last_logged", "_initial_global_step")
+COUNTS = ("current_flos", "_total_train_tokens")  # the last is TRL's
 _last = 0  # the last step that a call had in this process
 
 
@@ -116,7 +116,7 @@ class TrainCall:
         self._base, self._at_step = max(step, _last), batches.numbers(devices=True)
         if self.saved:
             self._base, trainer.state.global_step = self.saved["base"], self.saved["step"]
-            vars(trainer).update(self.saved["counts"])
+            vars(trainer).update({"_globalstep_last_logged": self.saved["step"], **self.saved["counts"]})
             for mode, sums in self.saved["sums"].items():
                 _sums(trainer)[mode].update(sums)
             self.over = self.saved["finished"] and self.saved["max_steps"] == trainer.state.max_steps
@@ -149,7 +149,10 @@ class TrainCall:
         numbers be set that the next batch was drawn from.
         """
         self._one_more = self._fetches_here
-        return skip(loader, count - self._one_more)
+        rest = skip(loader, count - self._one_more)
+        if hasattr(rest, "set_epoch"):
+            rest.set_epoch(self._epoch)  # an older Accelerate's would begin with the first epoch's order
+        return rest
 
     def _get_batches(self, get, iterator, *args, **kwargs):
         if self.over:
@@ -196,6 +199,7 @@ class TrainCall:
 
     def state_dict(self):
         trainer, state = self.trainer, self.trainer.state
+        names = COUNTS + LOSS * hasattr(trainer, LOSS[0])
         values = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
         values["stateful_callbacks"] = type(state)(stateful_callbacks=[
             one for one in [*trainer.callback_handler.callbacks, trainer.control]
@@ -203,7 +207,7 @@ class TrainCall:
         return {"training": self.number, "base": self._base, "step": state.global_step, "max_steps": state.max_steps,
                 "finished": self._finished, "epoch": self._epoch or 0, "epoch_step": self._epoch_step,
                 "length": self._length, "batches": self._batches.state(self._first()),
-                "counts": {name: getattr(trainer, name) for name in COUNTS if hasattr(trainer, name)},
+                "counts": {name: getattr(trainer, name) for name in names if hasattr(trainer, name)},
                 "sums": {mode: dict(sums) for mode, sums in _sums(trainer).items()},
                 "state": json.dumps(values, default=lambda number: number.item()).encode()}
 
