@@ -24,11 +24,15 @@ LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is du
 UNFIT = "tensors of it are in the model, which must not be used: make model and optimizer anew"
 
 
+def _regions(ck, rank):
+    return {region.name: region for region in ck.regions(rank)}
+
+
 def _find_note(ck):
     """(its regions by name, the note) of this rank, of the first where this one is new. Error when neither is there."""
     for rank in (ck.rank, 0):
         try:
-            return {region.name: region for region in ck.regions(rank)}, ck.peek(rank, NOTE)
+            return _regions(ck, rank), ck.peek(rank, NOTE)
         except Error as error:
             wrong = error
     raise wrong
@@ -255,12 +259,30 @@ class Bound:
         """Room for what the version has: its regions, its note, None; or what is wrong with it in the last place."""
         try:
             had, text = _find_note(self._ck)
+            had = self._with_others(had)
         except Error as error:
             return None, None, error  # to be told by the load, to the other ranks too
         try:
             return had, self._tree.prepare(text, had, self._ck.allowed), None
         except Error as error:
             return None, None, error
+
+    def _with_others(self, had):
+        """had, and what other ranks of the version had of parameters that this one has now, which is how the
+        optimizer's state of them is known. Looks at all ranks only where the first and the last have other names.
+        """
+        lacking = self._tree.lacking(had)
+        if not lacking:
+            return had
+        world = self._ck.list(1)[0][3]
+        if all(_regions(self._ck, rank).keys() == had.keys() for rank in (0, world - 1)):
+            return had
+        for rank in range(world):
+            if lacking:
+                more = _regions(self._ck, rank)
+                lacking -= more.keys()
+                had = {**more, **had}
+        return had
 
     def _take_first(self, lacking):
         """This rank is new: what it lacks is rank 0's, but for the random numbers."""

@@ -294,6 +294,16 @@ class Tree:
 
     # --- restore -------------------------------------------------------------------------
 
+    def lacking(self, had: typing.Container[str]) -> set[str]:
+        """Names of parameters that are not in had."""
+        self._label()
+        first = {}
+        for entry in self._entries():
+            if isinstance(entry.holder[entry.key], torch.nn.Parameter):
+                where = _where(entry.holder[entry.key])
+                first.setdefault(where if where[0] else entry.name, entry.name)
+        return {name for name in first.values() if name not in had}
+
     def prepare(self, text: bytearray, had: dict[str, SavedRegion],
                 allowed: tuple[bool, bool]) -> dict[str, typing.Any]:
         """Makes room for what the version has, whose note is text and whose regions are had: the note. allowed: names

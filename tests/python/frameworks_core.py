@@ -13,7 +13,7 @@ import traceback
 import warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
+sys.path[:0] = [os.path.join(HERE, "..", "..", "python"), HERE]
 os.environ.update(OMP_NUM_THREADS="1", DLROVER_CKPT_EVERY="1")
 
 import torch  # noqa: E402
@@ -389,6 +389,62 @@ def sources():
     del os.environ["DLROVER_CKPT_AGREE_MS"]
 
 
+def cut_otherwise_in_job():
+    """As many ranks as before, each with another part, under a job's agent, which brings the other rank's slot."""
+    import python_agent  # pylint: disable=import-outside-toplevel
+
+    fresh()
+    os.environ["DLROVER_CKPT_AGREE_MS"] = "0"
+    for rank in range(2):
+        source = Partitions(rank, 2)
+        torch.manual_seed(1)
+        ck = dlrover.bind(nn.Linear(2, 3), sources=[source], directory=DIR, rank=rank, world=2)
+        source.make("master")
+        source.parts["master"].copy_(torch.arange(10.)[source.begin:source.end])
+        assert ck.step(3)
+        ck.close()
+    for rank in range(2):
+        with python_agent.Agent(DIR, rank, step=3, made_by=2) as agent:
+            source = Partitions(1 - rank, 2)
+            ck = dlrover.bind(nn.Linear(2, 3), sources=[source], directory=DIR, rank=rank, world=2)
+            assert ck.restore() == 3 and agent.restored == 0 and 1 - rank in agent.peeked, agent.peeked
+            assert torch.equal(source.parts["master"], torch.arange(10.)[source.begin:source.end])
+            ck.close()
+    del os.environ["DLROVER_CKPT_AGREE_MS"]
+
+
+def stages():
+    """Ranks with layers of their own (a pipeline): another number of ranks finds the optimizer's state, too."""
+    def make(rank, world, layers, first):
+        torch.manual_seed(first)
+        model = nn.ModuleDict({name: nn.Linear(3, 3) for name in layers})
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        return model, optimizer, dlrover.bind(model, optimizer, directory=DIR, rank=rank, world=world)
+
+    fresh()
+    os.environ["DLROVER_CKPT_AGREE_MS"] = "0"
+    had = {}
+    for rank, layers in enumerate(("a", "bc", "d")):
+        model, optimizer, ck = make(rank, 3, layers, rank + 1)
+        sum(layer(torch.ones(1, 3)).square().sum() for layer in model.values()).backward()
+        optimizer.step()
+        assert ck.step(1)
+        ck.close()
+        had.update(state_of(model, optimizer))
+    for world, cut in (2, ("ab", "cd")), (1, ("abcd",)), (2, ("dc", "ba")):
+        shutil.copytree(DIR, f"{TOP}/stages")
+        found = {}
+        for rank, layers in enumerate(cut):
+            model, optimizer, ck = make(rank, world, layers, 9)
+            assert ck.restore() == 1 and not ck.missing() and not ck.leftover()
+            found.update(state_of(model, optimizer))
+            ck.close()
+        same(had, found)
+        fresh()
+        shutil.move(f"{TOP}/stages", DIR)
+    del os.environ["DLROVER_CKPT_AGREE_MS"]
+
+
 def source_failures():
     """What a source raises: at bind() it is raised, at a save one warning, and the next save is tried again."""
     fresh()
@@ -577,8 +633,8 @@ def forked_refused():
 
 
 TESTS = [spans, fsdp2_killed, evaluated_between, hybrid_killed, tensor_parallel_killed, both_killed, moved,
-         forked_refused, sources, source_failures, session_saves, session_second, session_failures, replicated_or_not,
-         versions_refused]
+         forked_refused, sources, cut_otherwise_in_job, stages, source_failures, session_saves, session_second,
+         session_failures, replicated_or_not, versions_refused]
 
 
 def main():
