@@ -35,8 +35,8 @@
  * helper threads of its own. Every function returns a negative errno on failure and
  * keeps a line of text for dlr_ckpt_error(). No failure of saving ever ends or blocks
  * the program: begin and fence report it and the next steps go on. After fork(2) a
- * handle is the parent's alone: in the child begin, fence, flush, progress and close do
- * nothing, what names, reads or marks something is -EBUSY.
+ * handle is the parent's alone: in the child begin, fence, flush, progress, save_now and
+ * close do nothing, what names, reads, marks or waits for something is -EBUSY.
  */
 #ifndef DLR_CKPT_CKPT_H
 #define DLR_CKPT_CKPT_H
@@ -263,6 +263,29 @@ int dlr_ckpt_fence(struct dlr_ckpt *ck, void *stream);
  * say what is committed. Close does the same.
  */
 int dlr_ckpt_flush(struct dlr_ckpt *ck);
+
+/* Asks for a save point of the program's own, whatever is due. Under a job the
+ * supervisor orders a save at the next step that all ranks still hear of in time, a few
+ * steps from now, for all of them: the steps must go on until then. One rank's word is
+ * enough. Where a version of this rank's next step or a later one is ordered by then it
+ * is that one, where an older one is undecided the order comes when it is decided, and
+ * what is given up is ordered again: who asks with every step has one save after the
+ * other, never two at a time. What was asked for ends with the round. Alone the next
+ * begin is due, of this rank: all ranks ask before the same begin, or no version is
+ * whole. 0. Does not block; a signal handler and other threads may call it while the
+ * handle is open.
+ */
+int dlr_ckpt_save_now(struct dlr_ckpt *ck);
+
+/* Waits until a version of step or a later one is safe (under a job committed, as
+ * committed_step in the stats; alone in this rank's durable file), at most limit_ms: 1
+ * when it is, 0 when it is not by then. What was restored is safe. It does not wait for
+ * what cannot come while it waits: -ENODATA, where no step from step on was begun and is
+ * being saved, or it was given up. -ECONNRESET: the agent is gone. Alone the failure of
+ * a file that could not be written, as a later fence would return it. Uses no CPU time.
+ * The regions may change only after a fence, as ever.
+ */
+int dlr_ckpt_wait(struct dlr_ckpt *ck, uint64_t step, unsigned limit_ms);
 
 /* Reports a step to the supervisor without saving: for programs that save nothing.
  * begin does this by itself. Does not block.

@@ -56,7 +56,8 @@ struct dlr_page {
     _Atomic uint64_t committed_step; /* of this round; DLR_PAGE_NEVER: none */
     /* CLOCK_BOOTTIME; the worker is killed then; 0: never set */
     _Atomic uint64_t lease_ns;
-    _Atomic uint32_t lease_seq; /* futex: one more with each lease */
+    _Atomic uint32_t lease_seq;     /* futex: one more with each lease */
+    _Atomic uint32_t committed_seq; /* futex: one more with each commit */
 
     /* written by the worker: what saving costs */
     _Alignas(64) _Atomic uint64_t
@@ -85,8 +86,12 @@ struct dlr_page {
         64) _Atomic uint64_t extra_ns; /* of a save, 0 also where it is below that */
     _Atomic uint64_t extra_saves;      /* that this was learned from */
     _Atomic uint64_t step_ns;          /* of a step without one */
+    /* the program asks for a version of this step or later, whatever is due; 0: it has
+     * not asked. Never more than one step ahead of begun_step
+     */
+    _Atomic uint64_t wanted;
 
-    unsigned char room[4096 - 2648];
+    unsigned char room[4096 - 2656];
 };
 
 static_assert(sizeof(struct dlr_page) == DLR_PAGE_SIZE, "shared layout");
@@ -99,6 +104,27 @@ static inline _Atomic uint64_t *dlr_page_order(struct dlr_page *page, uint64_t s
 static inline bool dlr_page_ordered(struct dlr_page *page, uint64_t step)
 {
     return atomic_load(dlr_page_order(page, step)) == step;
+}
+
+/* A step from first to last is ordered, and not decided against. */
+static inline bool dlr_page_ordered_within(struct dlr_page *page, uint64_t first,
+                                           uint64_t last)
+{
+    for (unsigned i = 0; i < DLR_PAGE_RING; i++) {
+        uint64_t step = atomic_load(&page->save_at[i]);
+
+        if (step >= first && step <= last)
+            return true;
+    }
+    return false;
+}
+
+/* The step that a call of now asks for: the next one that may begin. */
+static inline uint64_t dlr_page_next(const struct dlr_page *page)
+{
+    uint64_t begun = atomic_load(&page->begun_step);
+
+    return begun == DLR_PAGE_NEVER ? 1 : begun + 1;
 }
 
 static inline void dlr_page_clear_orders(struct dlr_page *page)

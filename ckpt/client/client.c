@@ -141,6 +141,7 @@ int dlr_ckpt_restore(struct dlr_ckpt *ck, uint64_t *ret_step)
         rc = ck->backend->restore(ck, ret_step);
     if (rc < 0)
         return rc;
+    ck->from_step = rc > 0 ? *ret_step : 0;
     /* Memory is reserved while the program computes its first step. What fails here is
      * told by begin: the restore itself went well.
      */

@@ -66,6 +66,10 @@ struct dlr_backend {
      * none. NULL: never.
      */
     int (*late)(struct dlr_ckpt *ck);
+    /* 1 while a version of step or a later one may become safe without another begin,
+     * 0: none can; negative, with ck->err: none will any more.
+     */
+    int (*comes)(struct dlr_ckpt *ck, uint64_t step);
     /* Waits until what was copied is durable; as late(). NULL: nobody waits for that.
      */
     int (*flush)(struct dlr_ckpt *ck);
@@ -88,6 +92,7 @@ struct dlr_ckpt {
     uint64_t key; /* of the slots */
     struct dlr_unmatched unmatched;
     uint32_t from_world; /* of the version that was restored; 0 none */
+    uint64_t from_step;  /* with from_world */
     uint64_t load_ns;    /* of its load, without waiting for other ranks */
     char peeked[DLR_CKPT_NAME_MAX + DLR_CKPT_DTYPE_MAX + 2]; /* name and dtype */
     char *told; /* the texts that dlr_ckpt_regions() has handed out */

@@ -101,6 +101,17 @@ static bool collides(const struct dlr_commit *c, uint64_t step)
     return false;
 }
 
+/* Something was asked for, and nothing that is open or committed is or may be it. One
+ * version at a time is made for that: what is asked for with every step must not fill
+ * slots that are not free yet.
+ */
+static bool is_asked(const struct dlr_commit *c)
+{
+    bool has = c->has_newest && c->newest.round == c->round;
+
+    return c->wanted > 0 && !oldest(c) && !(has && c->newest.step >= c->wanted);
+}
+
 /* The next step to order, first or later: a stride from the newest version that is open
  * or committed. One that was aborted is made up for at once.
  */
@@ -108,7 +119,7 @@ static uint64_t next_step(const struct dlr_commit *c, uint64_t first)
 {
     unsigned every_now = dlr_schedule_every(&c->when);
     uint64_t step = first > c->last_step ? first : c->last_step + 1;
-    bool based = c->has_newest && c->newest.round == c->round;
+    bool based = c->has_newest && c->newest.round == c->round && !is_asked(c);
     uint64_t base = based ? c->newest.step : 0;
 
     for (const struct open *o = c->open; o < c->open + DLR_COMMIT_OPEN_MAX; o++) {
@@ -157,6 +168,7 @@ static void post(struct dlr_commit *c, int64_t now_ms)
         step = next_step(c, first);
         if (step > last || step >= STEP_MAX)
             return;
+        c->asked += is_asked(c);
         order(c, o, step);
     }
 }
@@ -293,6 +305,7 @@ int dlr_commit_round(struct dlr_commit *c, uint32_t round, unsigned world,
     if (restored)
         c->newest = *restored;
     c->last_step = restored ? restored->step : 0;
+    c->wanted = 0;
     c->hold_ms = INT64_MIN;
     c->backoff_ms = BACKOFF_MS;
     c->running = true;
@@ -407,6 +420,22 @@ void dlr_commit_missed(struct dlr_commit *c, unsigned rank, struct dlr_version v
     else if (dlr_schedule_busy(&c->when))
         take_back(c); /* at the old distance */
     post(c, now_ms);
+}
+
+void dlr_commit_want(struct dlr_commit *c, uint32_t round, uint64_t step,
+                     int64_t now_ms)
+{
+    if (!c->running || round != c->round || step <= c->wanted || step >= STEP_MAX)
+        return;
+    c->wanted = step;
+    if (step > 1) /* else it may have begun nothing */
+        see_step(c, step - 1, now_ms);
+    post(c, now_ms);
+}
+
+unsigned dlr_commit_asked(const struct dlr_commit *c)
+{
+    return c->asked;
 }
 
 void dlr_commit_tick(struct dlr_commit *c, int64_t now_ms)

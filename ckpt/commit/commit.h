@@ -116,6 +116,17 @@ void dlr_commit_missed(struct dlr_commit *c, unsigned rank, struct dlr_version v
                        const char *why, int64_t now_ms);
 void dlr_commit_tick(struct dlr_commit *c, int64_t now_ms); /* deadline of decisions */
 
+/* A rank has begun the step before step and wants a version of step or a later one.
+ * Where none is open one is ordered, at the next step that all can hear of in time,
+ * whatever the distance in force; else that is looked at again when those are decided.
+ * So it goes on, with the pauses after aborts, until such a version is committed or the
+ * round ends. Who wants the same or less changes nothing.
+ */
+void dlr_commit_want(struct dlr_commit *c, uint32_t round, uint64_t step,
+                     int64_t now_ms);
+/* How many versions were ordered for that so far. */
+unsigned dlr_commit_asked(const struct dlr_commit *c);
+
 /* When dlr_commit_tick() must be called, INT64_MAX: no deadline runs. */
 int64_t dlr_commit_deadline_ms(const struct dlr_commit *c);
 

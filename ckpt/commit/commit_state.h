@@ -41,6 +41,8 @@ struct dlr_commit {
     struct dlr_version newest;
     struct open open[DLR_COMMIT_OPEN_MAX];
     uint64_t last_step; /* newest step of this round that was ever ordered */
+    uint64_t wanted;    /* newest step that a rank wants a version of; 0: none */
+    unsigned asked;     /* versions ordered for that */
     int64_t hold_ms;    /* nothing is ordered before this */
     int64_t backoff_ms; /* of the next such abort */
 };

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/base/page_commit.h"
 #include "ckpt/client/client.h"
 #include "ckpt/client/region_layout.h"
 #include "ckpt/persist/slot_file.h"
@@ -132,7 +133,7 @@ static int write_behind(void *arg, struct dlr_slot *slot, uint64_t step,
         atomic_fetch_add(&ck->page->given_up, 1);
         return rc;
     }
-    atomic_store(&ck->page->committed_step, step);
+    dlr_page_commit(ck->page, step);
     return dlr_standalone_drop_old(&al->own, step, err);
 }
 
@@ -290,6 +291,22 @@ static int take_slot(struct dlr_ckpt *ck, uint64_t step)
                   : 0;
 }
 
+/* The program has asked for a step, and none was saved since. */
+static bool is_asked(const struct dlr_ckpt *ck, uint64_t step)
+{
+    uint64_t wanted = atomic_load(&ck->page->wanted);
+
+    return wanted > 0 && step >= wanted &&
+           (ck->saved_step == DLR_PAGE_NEVER || ck->saved_step < wanted);
+}
+
+static bool alone_plans(const struct dlr_ckpt *ck, uint64_t step)
+{
+    const struct standalone *al = ck->mode;
+
+    return dlr_save_interval_due(&al->save_interval, step) || is_asked(ck, step);
+}
+
 static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_slot,
                      struct dlr_version *ret_version)
 {
@@ -299,7 +316,7 @@ static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_s
         al->waited_ns, dlr_write_behind_busy(al->behind),
         dlr_write_behind_took_ns(al->behind)};
     int rc = al->own.begun ? 0 : begin(ck, step);
-    bool due = dlr_save_interval_due(&al->save_interval, step);
+    bool due = alone_plans(ck, step);
 
     dlr_save_interval_begin(&al->save_interval, step, dlr_now_ns(), &cost);
     if (rc < 0 || !due)
@@ -314,13 +331,6 @@ static int alone_due(struct dlr_ckpt *ck, uint64_t step, struct dlr_slot **ret_s
     *ret_slot = *al->slot;
     *ret_version = (struct dlr_version){0, step};
     return 1;
-}
-
-static bool alone_plans(const struct dlr_ckpt *ck, uint64_t step)
-{
-    const struct standalone *al = ck->mode;
-
-    return dlr_save_interval_due(&al->save_interval, step);
 }
 
 /* What was taken for it is free again. */
@@ -343,6 +353,18 @@ static int alone_late(struct dlr_ckpt *ck)
     struct standalone *al = ck->mode;
 
     return al->behind ? dlr_write_behind_failure(al->behind, &ck->err) : 0;
+}
+
+static int alone_comes(struct dlr_ckpt *ck, uint64_t step)
+{
+    struct standalone *al = ck->mode;
+
+    if (ck->saved_step == DLR_PAGE_NEVER || ck->saved_step < step)
+        return 0;
+    if (dlr_snapshot_thread_busy(ck->snapshot_thread) ||
+        dlr_write_behind_busy(al->behind))
+        return 1;
+    return alone_late(ck);
 }
 
 static int alone_flush(struct dlr_ckpt *ck)
@@ -392,6 +414,7 @@ const struct dlr_backend dlr_backend_standalone = {
     .close = alone_close,
     .plans = alone_plans,
     .late = alone_late,
+    .comes = alone_comes,
     .flush = alone_flush,
     .leave = alone_leave,
 };

@@ -404,6 +404,19 @@ static int supervised_due(struct dlr_ckpt *ck, uint64_t step,
     return 1;
 }
 
+/* The agent takes an order back when its version is decided against. */
+static int supervised_comes(struct dlr_ckpt *ck, uint64_t step)
+{
+    const struct supervised *sup = ck->mode;
+    uint64_t begun = atomic_load(&ck->page->begun_step);
+
+    if (atomic_load(&sup->gone))
+        return dlr_fail(&ck->err, -ECONNRESET,
+                        "nothing is committed any more: the agent of this node is "
+                        "gone");
+    return begun != DLR_PAGE_NEVER && dlr_page_ordered_within(ck->page, step, begun);
+}
+
 static void supervised_close(struct dlr_ckpt *ck)
 {
     struct supervised *sup = ck->mode;
@@ -426,5 +439,6 @@ const struct dlr_backend dlr_backend_supervised = {
     .due = supervised_due,
     .missed = supervised_missed,
     .torn = supervised_torn,
+    .comes = supervised_comes,
     .close = supervised_close,
 };

@@ -243,6 +243,7 @@ static void on_beat(void *arg)
     struct dlr_agent *a = arg;
 
     dlr_agent_pace_look(a->snapshots);
+    dlr_agent_save_wanted_look(a->snapshots);
 }
 
 static void get_steps(void *arg, uint64_t *ret_min, uint64_t *ret_max)

@@ -73,7 +73,7 @@ static const struct {
                 "[, moved by CPUs {cpus}][; {faster} is up, faster and not used]"},
     {"save_failed", "{version:version} was given up: {why}"},
     {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"
-                 "[, {commits#commit}][, {aborts:above0} saves given up]"
+                 "[, {commits#commit}][, {aborts:above0} saves given up][, {asked:above0} asked for]"
                  "[; a failure now would lose about {at_stake_ms:ms}]"},
     {"worker_exit", "rank {rank} on {node}[ exited with code {code}]"
                     "[ was killed by {signal:signal}][; its last line: {stderr:last}]"},

@@ -279,6 +279,7 @@ static const struct {
     {"sealed", on_sealed, true},
     {"copied", on_copied, true},
     {"missed", on_missed, true},
+    {"wanted", to_versions, true},
     {"bad", to_versions},
     {"torn", to_versions},
     {"copy_bad", on_copy_bad, true},

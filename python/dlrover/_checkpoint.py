@@ -8,6 +8,8 @@ import functools
 import operator
 import os
 import re
+import threading
+import time
 import typing
 import warnings
 import weakref
@@ -18,6 +20,7 @@ lib = _lib.load()
 
 PLACES = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
           ("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS"))  # as the library asks them
+WAIT_S = 0.5  # a part of a longer wait: Ctrl-C and close() end it after one
 TORCH_NAMES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
 
@@ -125,6 +128,7 @@ class Checkpoint:
         self._handle = None
         self.rank, self.world = (rank, world) if world else own_place()
         self.allowed = False, False  # leftover, missing
+        self._waits = threading.RLock()  # close() of another thread comes between two parts of a wait
         self._told = {}  # matter: the step that had been saved when it was told last
         self._kept = []  # what must live as long as its address is known
         self._check(lib.dlr_ckpt_open(conf, handle))
@@ -299,6 +303,36 @@ class Checkpoint:
         if self._handle:
             self._warn(lib.dlr_ckpt_flush(self._handle), once=False)
 
+    def save_now(self) -> None:
+        """Asks for a save of the next step, whatever is due. Does not block, and may be called by other threads and
+        signal handlers. Under a job one rank's word is enough: the supervisor orders a save for all at a step a few
+        steps from now, and asking with every step gives one save after the other. Without one the next begin() is due,
+        of this rank: all ranks ask before the same step.
+        """
+        if self._handle:
+            lib.dlr_ckpt_save_now(self._handle)
+
+    def wait_until_committed(self, step: int, limit_s: float = 300) -> bool:
+        """Whether step or a later one is safe (under a job committed, without one in this rank's file): waits for it
+        limit_s seconds at most. False at once where no step from step on was begun and is being saved, since none can
+        come while this waits, and when the checkpoint is closed meanwhile. A warning says why nothing is committed any
+        more. Blocking, without using the CPU.
+        """
+        until = time.monotonic() + limit_s
+        while True:
+            left = max(until - time.monotonic(), 0)
+            with self._waits:
+                if not self._handle:
+                    return False
+                code = lib.dlr_ckpt_wait(self._handle, operator.index(step), int(1000 * min(left, WAIT_S)))
+                if code in (-errno.ENODATA, 1):
+                    return code > 0
+                if code == -errno.EBUSY:
+                    self._check(code)
+                self._warn(code)
+            if code < 0 or left <= 0:
+                return False
+
     def progress(self, step: int) -> None:
         """Reports a step without saving it."""
         if self._handle:
@@ -319,11 +353,12 @@ class Checkpoint:
 
     def close(self) -> None:
         """Waits for what is being saved, as flush does. The arrays may go after it."""
-        if self._handle:
-            self._let_go.detach()
-            lib.dlr_ckpt_close(self._handle)
-        self._handle = None
-        self._kept.clear()
+        with self._waits:
+            if self._handle:
+                self._let_go.detach()
+                lib.dlr_ckpt_close(self._handle)
+            self._handle = None
+            self._kept.clear()
 
     def __enter__(self) -> Checkpoint:
         return self

@@ -60,6 +60,8 @@ CALLS = {
     "dlr_ckpt_begin": (ctypes.c_int, HANDLE, ctypes.c_uint64, ctypes.c_void_p),
     "dlr_ckpt_fence": (ctypes.c_int, HANDLE, ctypes.c_void_p),
     "dlr_ckpt_flush": (ctypes.c_int, HANDLE),
+    "dlr_ckpt_save_now": (ctypes.c_int, HANDLE),
+    "dlr_ckpt_wait": (ctypes.c_int, HANDLE, ctypes.c_uint64, ctypes.c_uint),
     "dlr_ckpt_progress": (ctypes.c_int, HANDLE, ctypes.c_uint64),
     "dlr_ckpt_stats": (None, HANDLE, ctypes.POINTER(Stats)),
     "dlr_ckpt_error": (ctypes.c_char_p, HANDLE),

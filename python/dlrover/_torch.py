@@ -387,6 +387,14 @@ class Bound:
         """See Checkpoint.flush()."""
         self._ck.flush()
 
+    def save_now(self) -> None:
+        """See Checkpoint.save_now(): without a job the next step() is saved, under one a step soon after it."""
+        self._ck.save_now()
+
+    def wait_until_committed(self, step: int, limit_s: float = 300) -> bool:
+        """See Checkpoint.wait_until_committed(): for a step that step() has saved."""
+        return self._ck.wait_until_committed(step, limit_s)
+
     def allow(self, leftover: bool = False, missing: bool = False) -> None:
         """Lets restore() pass when names are left over in the version or missing from it: what is
         missing stays as it is. Before restore().

@@ -313,6 +313,8 @@ state() {
 
 @test "Adam, f32 state of bf16 weights, scheduler, loader and random numbers in one call" { state together; }
 
+@test "a program asks for a save point of its own, and waits until it is safe" { state save_points; }
+
 @test "tied weights are stored once" { state tied; }
 
 @test "a tensor that moved is named, and saved from its new place" { state moved; }

@@ -3,10 +3,13 @@
 """What dlrover.bind() promises about state, one function each: python_state.py NAME…. Each
 trains once undisturbed, once to the half and again from there in new objects, and compares.
 """
+import errno
 import os
 import random
 import shutil
+import signal
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -628,6 +631,40 @@ def grown():
     ck.close()
 
 
+def save_points():
+    """Asked for, the next step is saved whatever is due; a wait ends when it is on the disk, when nothing can come,
+    when the checkpoint is closed, and with Ctrl-C.
+    """
+    array = np.arange(4.0)
+    ck = dlrover.Checkpoint(every=100)
+    ck.add("array", array, "local")
+    assert ck.wait_until_committed(1) is False  # nothing has begun
+    for step in range(1, 8):
+        asked = step in (3, 6)
+        if asked:
+            ck.save_now()
+        assert ck.due(step) is (asked or step == 1)  # the first may always be
+        assert ck.begin(step) is asked
+        ck.fence()
+        assert ck.wait_until_committed(step) is asked
+    began = time.monotonic()
+    assert ck.wait_until_committed(6) and not ck.wait_until_committed(7) and time.monotonic() - began < 60
+    with dlrover.Checkpoint(os.path.join(DIR, "other"), every=1) as waits:
+        large = np.ones(64 << 20, dtype="u1")
+        waits.add("large", large, "local")
+        waits.begin(1)
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        try:  # the file may be there before the signal
+            while True:
+                waits.wait_until_committed(1)
+        except KeyboardInterrupt:
+            pass
+    assert waits.wait_until_committed(1) is False  # it is closed
+    waits.save_now()
+    ck.close()
+
+
 def fork():
     """A worker forked off saves nothing, leaves the parent's files alone and ends."""
     model = nn.Linear(4, 4)
@@ -644,6 +681,15 @@ def fork():
     assert ck.step(2)
     ck.flush()
     assert ck.stats()["committed_step"] == 2
+    child = os.fork()
+    if child == 0:
+        ck.checkpoint.save_now()
+        try:
+            ck.checkpoint.wait_until_committed(2)
+        except dlrover.Error as error:
+            os._exit(error.errno != errno.EBUSY)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
 
     class Numbers(torch.utils.data.Dataset):
         def __len__(self):

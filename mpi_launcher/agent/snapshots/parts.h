@@ -43,6 +43,8 @@ void dlr_agent_save_settle(struct dlr_agent_snapshots *s, struct dlr_agent_rank 
 void dlr_agent_save_forget(struct dlr_agent_snapshots *s); /* what is open is void */
 /* A data process was started again: it may have missed what was decided meanwhile. */
 void dlr_agent_save_resend(struct dlr_agent_snapshots *s);
+/* To a supervisor that may not have heard it. */
+void dlr_agent_save_wanted_resend(struct dlr_agent_snapshots *s);
 
 /* --- bad_versions.c */
 /* A version of any round is missed, when it is of this one. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/base/page_commit.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/json/message.h"
@@ -142,7 +143,7 @@ void dlr_agent_save_commit(struct dlr_agent_snapshots *s, uint64_t step)
             continue;
         dlr_agent_save_settle(s, s->ranks[i]);
         if (s->ranks[i]->page)
-            s->ranks[i]->page->committed_step = step;
+            dlr_page_commit(s->ranks[i]->page, step);
     }
     tell_data(s, DLR_LOCAL_D_COMMIT, v);
 }
@@ -304,10 +305,51 @@ void dlr_agent_save_sealed(struct dlr_agent_snapshots *s,
     copy_to_partners(s, r->rank, v);
 }
 
+/* --- what programs ask for -------------------------------------------------------- */
+
+/* The newest step that a rank here wants a version of. The page is memory of the
+ * program: what it cannot ask for is not asked for.
+ */
+static uint64_t newest_wanted(const struct dlr_agent_snapshots *s)
+{
+    uint64_t newest = 0;
+
+    for (unsigned i = 0; i < s->nranks; i++) {
+        struct dlr_page *page = s->ranks[i]->own ? s->ranks[i]->page : NULL;
+        uint64_t wanted = page ? atomic_load(&page->wanted) : 0;
+
+        if (wanted > newest && wanted <= INT64_MAX && wanted <= dlr_page_next(page))
+            newest = wanted;
+    }
+    return newest;
+}
+
+void dlr_agent_save_wanted_look(struct dlr_agent_snapshots *s)
+{
+    uint64_t wanted = newest_wanted(s);
+
+    if (wanted <= s->wanted)
+        return;
+    s->wanted = wanted;
+    if (!s->has_committed || s->committed.round != s->round->round ||
+        s->committed.step < wanted)
+        dlr_agent_send_supervisor(
+            s->base, json_pack("{s:i, s:s, s:I, s:I}", "v", DLR_MSG_VERSION, "t",
+                               "wanted", "round", (json_int_t)s->round->round, "step",
+                               (json_int_t)wanted));
+}
+
+void dlr_agent_save_wanted_resend(struct dlr_agent_snapshots *s)
+{
+    s->wanted = 0;
+    dlr_agent_save_wanted_look(s);
+}
+
 void dlr_agent_save_forget(struct dlr_agent_snapshots *s)
 {
     s->nopen = 0;
     s->save_step = 0;
+    s->wanted = 0;
     memset(s->aborted, 0, sizeof(s->aborted));
 }
 

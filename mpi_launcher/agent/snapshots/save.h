@@ -18,6 +18,11 @@ bool dlr_agent_save_has_commit(const struct dlr_agent_snapshots *s);
 /* Adds to "round_state" where this node stands: "committed", "ordered", "open". */
 void dlr_agent_save_round_state(const struct dlr_agent_snapshots *s, json_t *msg);
 
+/* With every beat: tells the supervisor what the programs here ask for that it was not
+ * told; in a later step at most, so once for a step.
+ */
+void dlr_agent_save_wanted_look(struct dlr_agent_snapshots *s);
+
 /* A worker has sealed a version; or what it sealed is not of one moment, as its audit
  * has found; or it has not saved it.
  */

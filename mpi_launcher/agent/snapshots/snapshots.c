@@ -52,6 +52,7 @@ void dlr_agent_ranks_resend(struct dlr_agent_snapshots *s)
     }
     dlr_agent_bad_resend(s);
     dlr_agent_save_torn_resend(s);
+    dlr_agent_save_wanted_resend(s);
     dlr_agent_fetch_resend(s);
 }
 

@@ -77,6 +77,7 @@ struct dlr_agent_snapshots {
     uint64_t save_step;            /* newest that was ordered in this round; 0 none */
     uint64_t open[DLR_AGENT_OPEN]; /* ordered, and not decided as far as known here */
     unsigned nopen;
+    uint64_t wanted; /* newest step that the supervisor was told of; 0 none */
     /* steps of this round, the newest last; 0 none */
     uint64_t aborted[DLR_AGENT_ABORTS];
     bool has_committed, has_vetted;

@@ -138,6 +138,16 @@ void dlr_sup_versions_missed(struct dlr_sup_versions *versions, unsigned rank,
     dlr_commit_missed(versions->commit, rank, v, why, dlr_sup_now());
 }
 
+void dlr_sup_on_wanted(struct dlr_sup_versions *versions, unsigned node,
+                       const json_t *msg)
+{
+    uint64_t round, step;
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) == 0 &&
+        dlr_msg_uint(msg, "step", INT64_MAX, &step) == 0)
+        dlr_commit_want(versions->commit, (uint32_t)round, step, dlr_sup_now());
+}
+
 /* --- what is known of it ---------------------------------------------------------- */
 
 bool dlr_sup_newest(const struct dlr_sup_versions *versions, struct dlr_version *ret)
@@ -168,4 +178,5 @@ void dlr_sup_saves_put(const struct dlr_sup_versions *versions, int64_t now_ms,
                         json_integer(dlr_sup_cadence_at_stake_ms(versions, now_ms)));
     json_object_set_new(row, "commits", json_integer(versions->commits));
     json_object_set_new(row, "aborts", json_integer(versions->aborts));
+    json_object_set_new(row, "asked", json_integer(dlr_commit_asked(versions->commit)));
 }

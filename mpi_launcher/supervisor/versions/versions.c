@@ -90,7 +90,7 @@ static const struct {
 } handlers[] = {
     {"no_slots", dlr_sup_on_no_slots}, {"no_vetted_slot", dlr_sup_on_no_vetted_slot},
     {"bad", dlr_sup_on_bad},           {"torn", dlr_sup_on_torn},
-    {"uses", dlr_sup_cadence_uses},
+    {"uses", dlr_sup_cadence_uses},    {"wanted", dlr_sup_on_wanted},
 };
 
 void dlr_sup_versions_hear(struct dlr_sup_versions *versions, unsigned node,

@@ -104,7 +104,7 @@ void dlr_sup_versions_missed(struct dlr_sup_versions *versions, unsigned rank,
 /* "ready": what its slots take of the node's memory. */
 void dlr_sup_memory_ready(struct dlr_sup_versions *versions, unsigned node,
                           const json_t *msg);
-/* "no_slots", "no_vetted_slot", "bad", "torn" or "uses". */
+/* "no_slots", "no_vetted_slot", "bad", "torn", "uses" or "wanted". */
 void dlr_sup_versions_hear(struct dlr_sup_versions *versions, unsigned node,
                            const json_t *msg);
 

@@ -62,6 +62,10 @@ void dlr_sup_on_torn(struct dlr_sup_versions *versions, unsigned node,
 json_t *dlr_bad_versions_save(const struct dlr_sup_versions *versions);
 void dlr_bad_versions_load(struct dlr_sup_versions *versions, const json_t *state);
 
+/* commit_orders.c: a program wants a version that nobody has ordered yet. */
+void dlr_sup_on_wanted(struct dlr_sup_versions *versions, unsigned node,
+                       const json_t *msg);
+
 /* vetted_version.c */
 void dlr_sup_on_no_vetted_slot(struct dlr_sup_versions *versions, unsigned node,
                                const json_t *msg);

@@ -626,6 +626,50 @@ static void a_slow_write_and_an_older_version_share_a_slot(void **state)
     dlr_rig_stop(&rig);
 }
 
+static void expect_wanted(int step)
+{
+    json_t *msg = dlr_rig_expect(&rig, "wanted");
+
+    assert_int_equal(dlr_rig_int(msg, "round"), 0);
+    assert_int_equal(dlr_rig_int(msg, "step"), step);
+    json_decref(msg);
+}
+
+static void welcome_again(void)
+{
+    dlr_rig_say(&rig, "welcome", "s:i, s:i, s:i", "gen", 1, "dead_ms", (int)rig.dead_ms,
+                "end_ms", 1000);
+}
+
+/* Also not what it cannot have asked for: the page is the program's. */
+static void what_a_program_asks_for_is_told_once_and_to_a_new_supervisor(void **state)
+{
+    struct worker w;
+
+    begin(&w);
+    atomic_store(&w.page->wanted, 1); /* before its first step */
+    expect_wanted(1);
+    atomic_store(&w.page->begun_step, 10);
+    atomic_store(&w.page->wanted, 11);
+    expect_wanted(11);
+    assert_true(dlr_rig_silent(&rig, "wanted", 3 * RIG_EVERY_MS));
+    welcome_again();
+    expect_wanted(11);
+    atomic_store(&w.page->wanted, 12);
+    assert_true(dlr_rig_silent(&rig, "wanted", 3 * RIG_EVERY_MS));
+    atomic_store(&w.page->wanted, UINT64_MAX);
+    assert_true(dlr_rig_silent(&rig, "wanted", 3 * RIG_EVERY_MS));
+    atomic_store(&w.page->wanted, 11);
+    post(&w, 12);
+    save(&w, 12);
+    expect_sealed(12);
+    decide("commit", 12);
+    welcome_again(); /* there is one */
+    assert_true(dlr_rig_silent(&rig, "wanted", 3 * RIG_EVERY_MS));
+    rig_bye(&w);
+    dlr_rig_stop(&rig);
+}
+
 RIG_MAIN(RIG_TEST(the_data_process_runs_where_no_worker_is_bound),
          RIG_TEST(a_copy_that_gets_nowhere_is_told_with_its_way),
          RIG_TEST(saves_alternate_between_slots_that_are_free),
@@ -634,6 +678,7 @@ RIG_MAIN(RIG_TEST(the_data_process_runs_where_no_worker_is_bound),
          RIG_TEST(an_aborted_version_dies_and_frees_its_slot),
          RIG_TEST(an_undecided_version_is_never_overwritten),
          RIG_TEST(what_an_audit_finds_too_late_is_told_as_torn),
+         RIG_TEST(what_a_program_asks_for_is_told_once_and_to_a_new_supervisor),
          RIG_TEST(a_rounds_first_order_frees_what_is_older_than_its_beginning),
          RIG_TEST(orders_lie_side_by_side_and_none_is_lost),
          RIG_TEST(a_copy_that_went_bad_is_told_and_its_slot_is_dead),

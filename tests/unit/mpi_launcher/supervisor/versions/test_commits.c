@@ -236,9 +236,9 @@ static void what_saves_have_done_is_in_the_journals_rows(void **state)
         const char *row;
     } rows[] = {
         {0, "{\"committed\":null,\"pending\":[3,3],\"commit_age_ms\":-1,"
-            "\"at_stake_ms\":-1,\"commits\":0,\"aborts\":0}"},
+            "\"at_stake_ms\":-1,\"commits\":0,\"aborts\":0,\"asked\":0}"},
         {70, "{\"committed\":[3,3],\"pending\":[3,5],\"commit_age_ms\":70,"
-             "\"at_stake_ms\":70,\"commits\":1,\"aborts\":0}"},
+             "\"at_stake_ms\":70,\"commits\":1,\"aborts\":0,\"asked\":0}"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -253,6 +253,34 @@ static void what_saves_have_done_is_in_the_journals_rows(void **state)
     }
 }
 
+static void say(const char *text)
+{
+    DLR_AUTO_JSON json_t *msg = json_loads(text, 0, NULL);
+
+    assert_non_null(msg);
+    dlr_sup_versions_hear(versions, 0, msg);
+}
+
+static void what_a_program_asks_for_is_ordered_and_counted(void **state)
+{
+    DLR_AUTO_JSON json_t *all = json_object();
+    uint64_t first = next;
+
+    dlr_sup_cadence_stop(versions);
+    dlr_commit_every(dlr_sup_commit(versions), 1000);
+    seal_all(first);
+    dlr_sup_versions_progress(versions, ROUND, 50, now);
+    say("{\"t\":\"wanted\",\"round\":2,\"step\":61}");
+    say("{\"t\":\"wanted\",\"round\":3,\"step\":-1}");
+    say("{\"t\":\"wanted\",\"round\":3,\"step\":61.5}");
+    say("{\"t\":\"wanted\",\"round\":3}");
+    assert_int_equal(next, first);
+    say("{\"t\":\"wanted\",\"round\":3,\"step\":61}");
+    assert_int_equal(next, 62);
+    dlr_sup_saves_put(versions, now, all);
+    assert_int_equal(json_integer_value(json_object_get(all, "asked")), 1);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -261,6 +289,7 @@ int main(void)
         T(a_commit_counts_before_it_is_told_and_is_told_before_it_is_written),
         T(what_is_given_up_is_told_but_where_it_means_little),
         T(what_saves_have_done_is_in_the_journals_rows),
+        T(what_a_program_asks_for_is_ordered_and_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
