@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerate's own first example in small: a BERT learns whether two sentences say the same. No network is needed, the
-sentences are numbers; the second says the same where it has the first one's words in another order.
+"""Accelerate's own first example in small: a BERT learns whether two sentences say the same. No network is needed: the
+sentences are numbers, those above WORDS / 2 are about one thing, those below about another.
 
     python accelerate_bert.py                             one process
     accelerate launch --cpu --num_processes 2 accelerate_bert.py
@@ -27,12 +27,11 @@ def sentence_pairs(count, seed):
     random = torch.Generator().manual_seed(seed)
     rows = []
     for _ in range(count):
-        one = torch.randint(WORDS, (LENGTH,), generator=random)
-        same = int(torch.randint(2, (1,), generator=random))
-        other = one[torch.randperm(LENGTH, generator=random)] if same else torch.randint(WORDS, (LENGTH,),
-                                                                                         generator=random)
+        about, same = torch.randint(2, (2,), generator=random).tolist()
+        one, other = torch.randint(WORDS // 2, (2, LENGTH), generator=random)
+        one, other = one + about * WORDS // 2, other + (about ^ same ^ 1) * WORDS // 2
         rows.append({"input_ids": torch.cat([torch.tensor([FIRST]), one, torch.tensor([BETWEEN]), other]),
-                     "labels": torch.tensor(same)})
+                     "token_type_ids": torch.arange(2 * LENGTH + 2) // (LENGTH + 1), "labels": torch.tensor(same)})
     return rows
 
 

@@ -14,6 +14,7 @@ import functools
 import glob
 import hashlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -53,6 +54,14 @@ class Rows(torch.utils.data.Dataset):
     def __getitem__(self, at):
         x = torch.sin(torch.arange(1., 7.) * (at + 1))
         return torch.tensor(at), x, x[:2].sum().reshape(1)
+
+
+class Noisy(Rows):
+    """Each item is another each time, as crops of images are, or masked words."""
+
+    def __getitem__(self, at):
+        at, x, y = super().__getitem__(at)
+        return at, x + torch.randn(6) + random.random(), y
 
 
 class Stream(torch.utils.data.IterableDataset):
@@ -372,6 +381,9 @@ TRAININGS = {
     "range": (plain, {"ranges": True}, 1, 20),
     "no_accumulation": (plain, {"accumulate": 1, "every": 4}, 1, 27),
     "seedable": (plain, {"use_seedable_sampler": True}, 1, 20),
+    "noise": (plain, {"dataset": Noisy}, 1, 20),
+    "noise_at_once": (plain, {"dataset": Noisy, "accumulate": 1, "every": 12}, 1, 20),
+    "noise_at_the_end": (plain, {"dataset": Noisy, "accumulate": 1, "every": 7}, 1, 22),
     "workers": (plain, {"loading": {"num_workers": 2, "persistent_workers": True}}, 1, 20),
     "stream": (plain, {"dataset": Stream}, 1, 20),
     "scaler": (plain, {"scaler": True}, 1, 22),
@@ -384,6 +396,7 @@ TRAININGS = {
     "accumulates": (accumulates, {}, 1, 33),
     "own_resume": (own_resume, {}, 1, 18),
     "ranks": (plain, {"every": 2}, 2, 10),
+    "ranks_noise": (plain, {"every": 2, "dataset": Noisy}, 2, 10),
     "ranks_seedable": (plain, {"every": 2, "use_seedable_sampler": True}, 2, 10),
     "ranks_split": (plain, {"split_batches": True}, 2, 20),
     "ranks_uneven": (plain, {"every": 2, "even_batches": False, "loading": {"drop_last": True}}, 2, 9),

@@ -7,21 +7,43 @@ import typing
 
 import torch
 
-from .. import _random
+from .batches import numbers, put
 from .versions import require
 
 hf = require("accelerate", "1.0", ["data_loader.DataLoaderShard.get_sampler", "data_loader.DataLoaderStateMixin.end",
-                                   "data_loader.SkipBatchSampler"])
+                                   "utils.broadcast_object_list"])
 END = object()
 
 
-def random_numbers() -> tuple[torch.Tensor, dict]:
-    return torch.get_rng_state(), _random.get()
+class _Indices:
+    """In the place of a batch sampler of whole, which gives lists of indices, while an iteration begins: count lists
+    are passed over, then each of the random numbers is put before a list is drawn, and its data fetched.
+    """
 
+    def __init__(self, whole: typing.Iterable, look: bool, count: int, random: list) -> None:
+        self._whole, self._look = whole, look
+        self.count, self.random = count, random
+        self.drawn = None  # random numbers before the newest list was drawn, if look says so
 
-def put_random_numbers(state: tuple[torch.Tensor, dict]) -> None:
-    torch.set_rng_state(state[0])
-    _random.put(state[1])
+    def __getattr__(self, name: str) -> typing.Any:
+        return getattr(self._whole, name)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def __iter__(self) -> typing.Iterator:
+        lists, random = iter(self._whole), list(self.random)
+        for _ in range(self.count):
+            next(lists, END)
+        while True:
+            if random:
+                put(random.pop(0))
+            if self._look:
+                self.drawn = numbers()
+            indices = next(lists, END)
+            if indices is END:
+                return
+            yield indices
 
 
 class Place:
@@ -36,6 +58,7 @@ class Place:
         self.trains = False  # updates are made in its loop
         self.saved = None  # where to go on
         self._start = None  # what the order of the iteration that runs comes from
+        self._indices = None
 
     def watch(self, loader: typing.Any, iterate: typing.Callable) -> None:
         """From now on iterate(loader, plain) is what a loop over loader gets, plain being what it would get."""
@@ -56,7 +79,7 @@ class Place:
         return list({id(one): one for one in ones if one is not None}.values())
 
     def _order(self, random=None):
-        """What the order of an iteration that begins now comes from."""
+        """What the order of an iteration comes from that begins now."""
         has_workers = getattr(self.loader.base_dataloader, "_iterator", None) is not None  # those that stay
         return {"random": random, "has_workers": has_workers,
                 "generators": [one.get_state() for one in self._generators()],
@@ -68,6 +91,7 @@ class Place:
         stateful = runs and getattr(self.loader, "use_stateful_dataloader", False)
         return {"iteration": self.loader.iteration, "given": self.done if runs else 0, "trains": self.trains,
                 "start": self._start if runs else self._order(),
+                "drawn": self._indices.drawn if runs and self._indices is not None else None,  # of the batch that comes next
                 "stateful": self.loader.state_dict() if stateful else None}
 
     def go_on(self) -> None:
@@ -81,45 +105,50 @@ class Place:
     # --- an iteration -----------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _passing(self, count, stateful):
+    def _begins(self, count=0, stateful=None, random=()):
         """The iteration that begins inside, and gives its first batch there, begins count batches later. Only where
         batches are no lists of indices, or rank 0 cuts them up, is data read and dropped.
         """
         loader, base = self.loader, self.loader.base_dataloader
-        by_index = (issubclass(type(loader), hf.data_loader.DataLoaderShard)
-                    and not isinstance(base.dataset, torch.utils.data.IterableDataset))
         key = "sampler" if isinstance(base.sampler, torch.utils.data.BatchSampler) else "batch_sampler"
-        whole, had, rest = getattr(base, key), loader.skip_batches, None
+        whole, had, self._indices = getattr(base, key), loader.skip_batches, None
         if stateful is not None:
             base.load_state_dict(stateful)
-        elif not by_index:
+        elif isinstance(base.dataset, torch.utils.data.IterableDataset) or not issubclass(
+                type(loader), hf.data_loader.DataLoaderShard):
             loader.skip_batches += count
-        elif count:
-            loader.set_epoch(loader.iteration)
-            vars(base)[key] = rest = hf.data_loader.SkipBatchSampler(whole, count)
+        elif (count or not base.num_workers) and not getattr(loader, "use_stateful_dataloader", False):
+            self._indices = _Indices(whole, not base.num_workers, count, list(random))
+            vars(base)[key] = self._indices
         yield
         loader.skip_batches, vars(base)[key] = had, whole
-        if rest is not None:
-            rest.skip_batches = 0  # persistent workers keep it for the next iterations
+        if self._indices is not None:
+            self._indices.count, self._indices.random = 0, []  # persistent workers keep it
 
     def run(self, batches: typing.Iterator, ask: typing.Callable, begun: int) -> typing.Iterator:
         """An iteration from its begin, or, where the loop got them elsewhere, from a number of batches. ask(self) is
         called when the loop asks for the next one, but after the last one.
         """
-        self._start = self._order(random_numbers())
-        yield from self._rest(batches, ask, begun, next(batches, END))
+        self._start = self._order(numbers())
+        with self._begins():
+            batch = next(batches, END)
+        yield from self._rest(batches, ask, begun, batch)
 
-    def run_on(self, batches: typing.Iterator, ask: typing.Callable, given: int, random: tuple) -> typing.Iterator:
-        """The saved iteration after as many batches, with these random numbers then."""
+    def run_on(self, batches: typing.Iterator, ask: typing.Callable, given: int, random: dict) -> typing.Iterator:
+        """The saved iteration after as many batches, with these random numbers then. The batch that comes next and the
+        one after it are fetched at once now; before, the first of them was fetched a step earlier.
+        """
         saved, self.saved = self.saved, None
-        with self._passing(given, saved["stateful"] if given == saved["given"] else None):
+        same = given == saved["given"]
+        fetches = [saved["drawn"], random] if saved["drawn"] and same else []
+        with self._begins(given, saved["stateful"] if same else None, fetches):
             if saved["start"]["has_workers"]:
                 iter(self.loader.base_dataloader)  # whose start draws random numbers
-            put_random_numbers(saved["start"]["random"] if given else random)
-            self._start = self._order(random_numbers())
+            put(saved["start"]["random"] if given else random)
+            self._start = self._order(numbers())
             batch = next(batches, END)
-        if given:
-            put_random_numbers(random)
+        if given and (not fetches or self.loader.end_of_dataloader):
+            put(random)
         yield from self._rest(batches, ask, given, batch)
 
     def _rest(self, batches, ask, given, batch):

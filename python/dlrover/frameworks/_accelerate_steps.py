@@ -9,7 +9,8 @@ import re
 import typing
 import warnings
 
-from ._accelerate_loaders import Place, hf, random_numbers
+from ._accelerate_loaders import Place, hf
+from .batches import numbers
 from .session import Session
 
 
@@ -83,7 +84,7 @@ class Training:
         self.started_from = self.steps = self.session.open(
             models[0], optimizers if len(optimizers) > 1 else optimizers[0],
             replicated=self.replicated, **self._objects(models, optimizers))
-        self.opened, self._known, self._random = True, self._prepared(), random_numbers()
+        self.opened, self._known, self._random = True, self._prepared(), numbers(devices=True)
         self._hooks = [one.register_step_post_hook(self._updated) for one in optimizers]
         if self.steps and accelerator.project_configuration.automatic_checkpoint_naming:
             self._name_on()
