@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import operator
 import os
-import time
 import typing
 import warnings
 import weakref
@@ -16,7 +15,6 @@ from .. import Checkpoint, bind
 from .._source import Source
 from .._torch import peek_objects
 
-POLL_S = 0.05
 _open = weakref.WeakSet()  # Sessions: a model is saved by one
 
 
@@ -153,30 +151,16 @@ class Session:
         if self._bound is None:
             return
         with self.guard("nothing more is saved now"):
-            checkpoint = self._bound.checkpoint
-            if self.in_job and hasattr(checkpoint, "save_now"):
-                checkpoint.save_now()
+            self._bound.save_now()
             self._asked = not self.in_job
 
     def wait_until_committed(self, step: int, limit_s: float = 300) -> bool:
-        """Whether step, or a later one, is committed: waits for it limit_s seconds at most. It never is where no save
-        of step was begun.
-        """
+        """See Checkpoint.wait_until_committed(). False after close()."""
         if self._bound is None:
             return False
         with self.guard(f"whether step {step} is committed is not known"):
-            wait = getattr(self._bound.checkpoint, "wait_until_committed", self._poll)
-            return bool(wait(operator.index(step), limit_s))
+            return self._bound.wait_until_committed(step, limit_s)
         return False
-
-    def _poll(self, step, limit_s):
-        end = time.monotonic() + limit_s
-        self._bound.fence()
-        while self._bound.stats()["committed_step"] < step:
-            if time.monotonic() >= end:
-                return False
-            time.sleep(POLL_S)
-        return True
 
     def fence(self) -> None:
         """The state changes now elsewhere than in the optimizer's step(). Blocking as Bound.fence() is."""
