@@ -176,6 +176,15 @@ class Thaws(Net):
         return torch.optim.AdamW(self.net[4].parameters(), lr=0.05)
 
 
+class Sharded(Net):
+    """FSDP2."""
+
+    def configure_model(self):
+        from torch.distributed.fsdp import fully_shard
+        if not isinstance(self.net[0].weight, torch.distributed.tensor.DTensor):
+            fully_shard(self.net, mesh=self.device_mesh["data_parallel"])
+
+
 class DrawsItself(Net):
     """training_step() takes the loader's iterator."""
 
@@ -269,8 +278,6 @@ class Run:
         kind, net, scheduler = (row.pop(key, default) for key, default in (
             ("data", "shuffled"), ("net", Net), ("scheduler", "step")))
         monitor, validate = row.pop("monitor", "val"), row.pop("validate", True)
-        self.model = net(self.note, scheduler)
-        pl.seed_everything(7, verbose=False)
         self.ours = dlrover.LightningCheckpoint(directory=os.path.join(directory, "ours")) if ours else None
         self.best = plc.ModelCheckpoint(os.path.join(directory, "theirs"), "{step}", monitor=monitor, save_top_k=2,
                                         **row.pop("best", {}))
@@ -284,6 +291,12 @@ class Run:
         row.setdefault("max_epochs", EPOCHS)
         row["plugins"] = row.get("plugins", lambda: None)()
         count = row.pop("count", BATCHES * SIZE)
+        if row.get("strategy") == "sharded":
+            row["strategy"], net = pl.strategies.ModelParallelStrategy(data_parallel_size=row["devices"],
+                                                                       tensor_parallel_size=1), Sharded
+        self.model = net(self.note, scheduler)
+        pl.seed_everything(7, verbose=False)
+        row.setdefault("max_epochs", EPOCHS)
         self.trainer = pl.Trainer(callbacks=given, default_root_dir=directory, **QUIET, **row)
         data = {"datamodule": Data(Rows(count))} if kind == "module" else {
             "train_dataloaders": {"cycle": [loader(), loader("generator", 12)]}.get(kind) or loader(kind, count),
@@ -316,6 +329,7 @@ class Run:
 def weights(model):
     digest = hashlib.sha256()
     for name, one in sorted(model.state_dict().items()):
+        one = getattr(one, "_local_tensor", one)
         digest.update(name.encode() + one.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
@@ -396,14 +410,16 @@ def free_port():
         return one.getsockname()[1]
 
 
-def start(ranks, more=(), **given):
-    """Processes under an environment as srun makes it, and their exit statuses."""
+def start(ranks, srun=True, **given):
+    """Processes under an environment as srun makes it, or one that starts the others by itself: their exit statuses
+    and what they say.
+    """
     port, found = str(free_port()), []
-    for rank in range(ranks):
-        env = {**os.environ, "SLURM_NTASKS": str(ranks), "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank),
+    for rank in range(ranks if srun else 1):
+        env = {**os.environ} if not srun else {**os.environ, "SLURM_NTASKS": str(ranks), "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank),
                "SLURM_NODEID": "0", "SLURM_NNODES": "1", "SLURM_NTASKS_PER_NODE": str(ranks), "SLURM_JOB_ID": "77",
                "SLURM_JOB_NAME": "train", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank),
-               "WORLD_SIZE": str(ranks), **dict(more)}
+               "WORLD_SIZE": str(ranks)}
         arguments = ["--child", json.dumps(given)] if given else []
         found.append(subprocess.Popen([sys.executable, __file__, *arguments], env=env, stdout=subprocess.DEVNULL,
                                       stderr=subprocess.PIPE, text=True))
@@ -429,23 +445,23 @@ def read_batches(where, rank):
         return []
 
 
-def ranks(count, row):
+def ranks(count, strategy, srun=True):
     """Killed in mid-epoch, gone on with; and Lightning's own resume beside it, which draws other batches."""
-    row = {**row, "accumulate_grad_batches": 2, "devices": count, "count": BATCHES * SIZE * count, "strategy": "ddp" if count > 1 else "auto",
+    row = {"accumulate_grad_batches": 2, "devices": count, "count": BATCHES * SIZE * count, "strategy": strategy,
            "best": {"every_n_train_steps": 3, "save_last": True, "train_time_interval": None}}
     with tempfile.TemporaryDirectory() as directory:
         places = {name: os.path.join(directory, name) for name in ("whole", "cut", "own")}
-        codes, errors = start(count, row=row, directory=places["whole"], where=places["whole"], ours=False)
-        assert codes == [0] * count, errors
-        codes, errors = start(count, row=row, directory=places["cut"], where=places["cut"], cut=8, kill=True)
+        codes, errors = start(count, srun, row=row, directory=places["whole"], where=places["whole"], ours=False)
+        assert not any(codes), errors
+        codes, errors = start(count, srun, row=row, directory=places["cut"], where=places["cut"], cut=8, kill=True)
         assert -signal.SIGKILL in codes, (codes, errors)
         before = [read_batches(places["cut"], rank) for rank in range(count)]
         shutil.copytree(places["cut"], places["own"])
-        codes, errors = start(count, row=row, directory=places["cut"], where=places["cut"], seed=3)
-        assert codes == [0] * count, errors
-        codes, errors = start(count, row=row, directory=places["own"], where=places["own"], seed=3, ours=False,
-                              ckpt_path=os.path.join(places["own"], "theirs", "last.ckpt"))
-        assert codes == [0] * count, errors
+        codes, errors = start(count, srun, row=row, directory=places["cut"], where=places["cut"], seed=3)
+        assert not any(codes), errors
+        codes, errors = start(count, srun, row=row, directory=places["own"], where=places["own"], seed=3,
+                              ours=False, ckpt_path=os.path.join(places["own"], "theirs", "last.ckpt"))
+        assert not any(codes), errors
         for rank in range(count):
             undisturbed, ours = (read_batches(places[one], rank) for one in ("whole", "cut"))
             ours = ours[len(before[rank]):]
@@ -473,11 +489,19 @@ def plain(best, directory):
 
 
 def test_a_process_is_killed():
-    ranks(1, {"scheduler": "step"})
+    ranks(1, "auto")
 
 
 def test_two_ranks_of_ddp_are_killed():
-    ranks(2, {"scheduler": "step"})
+    ranks(2, "ddp")
+
+
+def test_two_ranks_that_lightning_starts_are_killed():
+    ranks(2, "ddp", srun=False)
+
+
+def test_two_ranks_of_fsdp2_are_killed():
+    ranks(2, "sharded")
 
 
 def test_another_number_of_ranks_sees_the_rest_of_the_epoch():

@@ -70,7 +70,7 @@ class LightningCheckpoint:
         """Optimizers are there, and no batch was drawn."""
         if trainer.fast_dev_run:
             return
-        session = Session("LightningCheckpoint", **self._options)
+        session = Session("LightningCheckpoint", **{**attach.place(trainer), **self._options})
         if self._session or session.in_job and LightningCheckpoint._in_job:
             warnings.warn("dlrover.LightningCheckpoint: a second fit() is not saved, the first was", RuntimeWarning)
             return

@@ -9,6 +9,7 @@ import sys
 import types
 import typing
 
+from .._checkpoint import own_place
 from . import lightning_batches as batches
 from .versions import require
 
@@ -129,9 +130,15 @@ def make_late_ready(trainer: typing.Any) -> None:
             one.on_train_epoch_start(trainer, trainer.lightning_module)
 
 
+def place(trainer: typing.Any) -> dict[str, int]:
+    """Rank and number of ranks, which Lightning's own launchers tell nobody else."""
+    return {"rank": trainer.global_rank, "world": trainer.world_size} if trainer.world_size > 1 else {}
+
+
 def is_replicated(trainer: typing.Any) -> bool | None:
     """Whether all ranks have the same of model and optimizers; one that is alone, too, so that several can go on with
-    what it saved. None: as the model's wrapper says. ValueError for a strategy that is not known.
+    what it saved, but not one of several that train models of their own. None: as the model's wrapper says. ValueError
+    for a strategy that is not known.
     """
     kinds = [one.__name__ for one in type(trainer.strategy).__mro__]
     known = next((one for one in kinds if one in STRATEGIES or one in OTHERS), None)
@@ -140,7 +147,7 @@ def is_replicated(trainer: typing.Any) -> bool | None:
                          f"would be lost{OTHERS.get(known, '')}; known are {', '.join(STRATEGIES)}")
     if any(hasattr(one, "consolidate_state_dict") for one in trainer.optimizers):  # ZeroRedundancyOptimizer
         return False
-    return True if known == "SingleDeviceStrategy" else None
+    return own_place()[1] == 1 if known == "SingleDeviceStrategy" else None
 
 
 def leave_out_ckpt_path(trainer: typing.Any) -> None:
