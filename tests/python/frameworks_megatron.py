@@ -83,6 +83,7 @@ example = load_example()
 
 import dlrover  # noqa: E402
 import dlrover.frameworks._boxes as boxes  # noqa: E402
+import dlrover.frameworks._megatron_state as megatron_state  # noqa: E402
 import dlrover.dcp  # noqa: E402
 from torch.distributed.checkpoint import FileSystemReader  # noqa: E402
 from torch.distributed.checkpoint.default_planner import _EmptyStateDictLoadPlanner  # noqa: E402
@@ -145,7 +146,9 @@ def arguments(tp, pp, steps):
 
 
 def gpt(model):
-    return model.module.module
+    while hasattr(model, "module"):
+        model = model.module
+    return model
 
 
 def everything(model, optimizer, loading=False):
@@ -191,7 +194,8 @@ def tensors_of(directory):
         torch.distributed.checkpoint.state_dict_loader._load_state_dict(
             state, dlrover.dcp.Reader(directory) if ours else FileSystemReader(directory),
             planner=_EmptyStateDictLoadPlanner(), no_dist=True)
-    return {key: value for key, value in state.items() if isinstance(value, torch.Tensor)}
+    return {key.replace(".fp32_param.", ".param."): value for key, value in state.items()
+            if isinstance(value, torch.Tensor)}
 
 
 def compare(*directories):
@@ -264,7 +268,7 @@ def test_any_cut_is_filled_from_any_other():
         for rank, parts in enumerate(wanted):
             empty = [box._replace(tensor=torch.full_like(box.tensor, -1)) for box in parts.values()]
             fake = Fake(rank % len(saved), saved)
-            boxes.pull(fake, boxes.plan(fake, empty))
+            boxes.pull(fake, empty, boxes.plan(fake, empty))
             for box, had in zip(empty, parts.values()):
                 assert torch.equal(box.tensor, had.tensor), (shape, box)
 
@@ -294,7 +298,7 @@ def test_what_is_nowhere_or_of_another_shape_is_named():
             [whole._replace(tensor=torch.zeros(4, 6).double())])
     padded = boxes.Box("w", torch.full((8, 6), 7.0), (8, 6), (0, 0), flexible=True)
     fake = Fake(0, flat_parts(torch.ones(4, 6), 2, 2, random.Random(3)))
-    boxes.pull(fake, boxes.plan(fake, [padded]))
+    boxes.pull(fake, [padded], boxes.plan(fake, [padded]))
     assert torch.equal(padded.tensor, torch.cat([torch.ones(4, 6), torch.zeros(4, 6)]))
 
 
@@ -377,6 +381,144 @@ def test_strategies_save_and_load_what_torch_dist_does(top):
     for tp, pp, world in ((1, 2, 2), (4, 1, 4), (2, 2, 4)):
         ranks(world, strategies, tp, pp, top, False)
         ranks(1, compare, f"{top}/own", *(f"{top}/again.{name}.{tp}.{pp}" for name in ("ours", "async")))
+
+
+OTHER = {"fp16 masters": {"use_distributed_optimizer": False},
+         "fp32": {"use_distributed_optimizer": False, "bf16": False, "params_dtype": torch.float32}}
+
+
+def with_options(options, function, *args):
+    """Of the example's optimizer, and what goes with them."""
+    optimizer, ddp = example.OptimizerConfig, example.DistributedDataParallelConfig
+    example.OptimizerConfig = lambda **given: optimizer(**{**given, **options})
+    example.DistributedDataParallelConfig = lambda **given: ddp(**{**given, "use_distributed_optimizer": False})
+    if not options.get("bf16", True):
+        config = example.TransformerConfig
+        example.TransformerConfig = lambda **given: config(**{
+            **given, "bf16": False, "params_dtype": torch.float32, "pipeline_dtype": torch.float32})
+        example.Float16Module = lambda _, model: model
+    function(*args)
+
+
+def test_other_optimizers_and_from_one_to_another(top):
+    for name, options in OTHER.items():
+        in_directory(f"{top}/{name}")
+        ranks(4, with_options, options, train, 2, 2, 2, f"{top}/{name}.2", None, 0)
+        ranks(4, with_options, options, train, 2, 1, 2, f"{top}/{name}.tp2dp2", None, 2)
+        ranks(1, compare, f"{top}/{name}.2", f"{top}/{name}.tp2dp2")
+    in_directory(f"{top}/fp16 masters")
+    ranks(4, train, 2, 1, 2, f"{top}/distributed", None, 2)  # from whole masters to flat pieces of them
+    ranks(1, compare, f"{top}/fp16 masters.2", f"{top}/distributed")
+    ranks(4, train, 2, 1, 3, f"{top}/distributed.3", None, 2)
+    ranks(4, with_options, OTHER["fp16 masters"], train, 1, 2, 3, f"{top}/back", None, 3)
+    ranks(1, compare, f"{top}/distributed.3", f"{top}/back")
+
+
+class Unit(torch.nn.Module):
+    """As layers are: a part of each of some wholes. layers: which of 4 are here, rank of world: of columns, words: of
+    all, without what makes their number a multiple of world.
+    """
+
+    def __init__(self, layers, rank, world, words, value):
+        super().__init__()
+        self.layers, self.rank, self.world, self.kept = layers, rank, world, {}
+        rows = -(-words // (4 * world)) * 4  # of this rank
+        self.parts = torch.nn.ParameterList([
+            torch.arange(32.0).view(4, 8).chunk(world, 1)[rank].contiguous() * (value + layer) for layer in layers])
+        self.pair = torch.nn.Parameter(torch.arange(32.0).view(4, 8).chunk(world, 1)[rank].contiguous() + value)
+        self.words = torch.nn.Parameter((torch.arange(rows * 2.0) + rank * rows * 2).view(rows, 2) * value)
+        self.words.data[max(0, words - rank * rows):] = 0
+        self.register_buffer("same", torch.full((3,), float(value)))
+        self.value = value
+
+    def sharded_state_dict(self, metadata):
+        assert metadata["dp_cp_group"] is not None
+        tensor, rows = ShardedTensor.from_rank_offsets, (0, self.rank, self.world)
+        state = {f"layers.{i}": tensor("layers.weight", part, (0, layer, 4), (2, self.rank, self.world),
+                                       prepend_axis_num=1)
+                 for i, (layer, part) in enumerate(zip(self.layers, self.parts))}
+        state.update({f"object.{i}": ShardedObject("layers.object", {"of": self.value, "layer": layer}, (4,), (layer,),
+                                                   replica_id=self.rank) for i, layer in enumerate(self.layers)})
+        return {**state, "words": tensor("words", self.words, rows, allow_shape_mismatch=True),
+                "same": tensor("same", self.same, replica_id=self.rank), "here": LocalNonpersistentObject(self.value),
+                "halves": ShardedTensorFactory("halves", self.pair, self.halve, torch.cat)}
+
+    def halve(self, key, whole, replica, _):
+        return [ShardedTensor.from_rank_offsets(f"{key}.{i}", half, (1, self.rank, self.world), replica_id=replica)
+                for i, half in enumerate(whole.chunk(2, 0))]
+
+    def load_state_dict(self, state, strict):
+        assert not strict
+        self.kept.update(state)
+
+
+def unit(make, save=None, find=None, same=True):
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.distributed.init_process_group("gloo")
+    parallel_state.initialize_model_parallel(world)
+    model = make(rank, world, save or -1)
+    want = make(rank, world, find or save)
+    ck = dlrover.megatron.bind(model)
+    assert ck.restore() == (find or 0)
+    if find:
+        for (name, value), (_, other) in zip(model.state_dict().items(), want.state_dict().items()):
+            assert not same or torch.equal(value, other), (name, value, other)
+        assert model.kept == {f"object.{i}": {"of": find, "layer": layer} for i, layer in enumerate(model.layers)}
+    else:
+        ck.step(save)
+        ck.flush()
+    ck.close()
+    torch.distributed.destroy_process_group()
+
+
+def wide(rank, world, value):
+    return Unit([0, 1, 2, 3], rank, world, 8, value)
+
+
+def high(rank, world, value):
+    return Unit([rank] if world == 4 else [2 * rank, 2 * rank + 1], 0, 1, 8, value)
+
+
+def test_wholes_as_dist_checkpointing_describes_them(top):
+    for name, first, second, world in (("same", wide, wide, 2), ("more", wide, wide, 4), ("less", wide, wide, 1),
+                                       ("other", wide, high, 2), ("other more", wide, high, 4)):
+        in_directory(f"{top}/{name}")
+        ranks(2, unit, first, 7)
+        ranks(world, unit, second, None, 7)
+
+
+def refusals(top):
+    example.initialize(1, 1)
+    bind = dlrover.megatron.bind
+    start_ = "dlrover.megatron.bind(): "
+    refused(ValueError, start_ + "a Linear has no sharded_state_dict(): give a model of Megatron-core, or the list of "
+            "its chunks", bind, torch.nn.Linear(1, 1))
+    _, model, optimizer, _ = example.make(arguments(1, 1, 0))
+    refused(ValueError, start_ + "the optimizer is a SGD, whose state would be lost: it is to be one that "
+            "get_megatron_optimizer() makes", bind, model, torch.optim.SGD(model.parameters(), 1))
+    one, = optimizer.chained_optimizers
+    one.config.use_precision_aware_optimizer = True
+    refused(ValueError, start_ + "the DistributedOptimizer has use_precision_aware_optimizer, with which its fp32 "
+            "parameters are not in memory as they are: they would be lost", bind, model, optimizer)
+    one.config.use_precision_aware_optimizer = False
+    ck = bind(model, optimizer)
+    assert ck.restore() == 0
+    refused(ValueError, "dlrover.megatron: this model is saved by dlrover.megatron already: leave one of them out, or "
+            "close() it", bind([model], optimizer).restore)
+    ck.close()
+    made = wide(0, 1, 1)
+    made.halve = lambda key, whole, replica, _: [
+        ShardedTensor.from_rank_offsets(key, whole.clone(), replica_id=replica)]
+    refused(ValueError, "'halves' is a copy that a ShardedTensorFactory makes, which cannot be saved in place: use "
+            "SaveStrategy", bind(made).restore)
+    part = ShardedTensor.from_rank_offsets("w", torch.zeros(4, 6).t())
+    refused(ValueError, "'w' is not contiguous: items 1 to 5 of it, which this rank's optimizer has, are no boxes of "
+            "the whole", lambda: list(megatron_state._boxes(part, part.data, torch.zeros(4), "w", 1, 5)))
+
+
+def test_what_would_be_lost_is_refused_by_name(top):
+    in_directory(f"{top}/ck")
+    ranks(1, refusals, top)
 
 
 # --- the command -------------------------------------------------------------------------

@@ -142,11 +142,12 @@ def plan(checkpoint: Checkpoint, boxes: typing.Sequence[Box]) -> list[Take]:
     """Where the items of boxes are in the version. Blocking: heads of other ranks' parts are read. ValueError names
     what is nowhere.
     """
-    by_key, takes = collections.defaultdict(list), []
+    by_key, takes, seen = collections.defaultdict(list), [], set()
     for box in boxes:
         by_key[box.key].append((box, [box.place]))
     lacking = len(boxes)
     for rank, key, region in _saved(checkpoint, by_key) if boxes else ():
+        seen.add(key)
         for box, rest in by_key[key]:
             _check(box, region)
             for place in list(rest):
@@ -159,15 +160,15 @@ def plan(checkpoint: Checkpoint, boxes: typing.Sequence[Box]) -> list[Take]:
         if not lacking:
             break
     for box, rest in itertools.chain.from_iterable(by_key.values()):
-        if rest and not (box.flexible and any(take.box is box for take in takes)):
+        if rest and not (box.flexible and box.key in seen):
             raise ValueError(f"'{box.key}' is needed from {rest[0][0]} on and is in no rank's part of the version")
     return takes
 
 
-def pull(checkpoint: Checkpoint, takes: typing.Iterable[Take]) -> None:
-    """Fills the boxes. Blocking; a region is read whole, one at a time. Error where one is corrupt."""
+def pull(checkpoint: Checkpoint, boxes: typing.Iterable[Box], takes: typing.Iterable[Take]) -> None:
+    """Fills boxes as they were planned. Blocking; a region is read whole, one at a time. Error where one is corrupt."""
     takes = sorted(takes, key=lambda take: (take.rank, take.region.name))
-    for box in {id(take.box): take.box for take in takes}.values():
+    for box in boxes:
         if box.flexible:
             box.tensor.detach().zero_()
     for (rank, name), group in itertools.groupby(takes, key=lambda take: (take.rank, take.region.name)):

@@ -12,18 +12,15 @@ import torch
 from megatron.core import parallel_state
 from megatron.core.dist_checkpointing.dict_utils import nested_values
 from megatron.core.dist_checkpointing.mapping import ShardedObject, ShardedTensor, ShardedTensorFactory
-from megatron.core.optimizer.distrib_optimizer import DistributedOptimizer
-from megatron.core.optimizer.optimizer import (
-    Float16OptimizerWithFloat16Params, FP32Optimizer, MegatronOptimizer, param_group_identifier_keys)
+from megatron.core.optimizer.optimizer import MegatronOptimizer
 
 from .. import _plain, _slots
 from .._checkpoint import Checkpoint, SavedRegion
 from .._source import Row
 from .._tree import NOTE
 from ._boxes import Box, cut, note, plan, pull
+from ._megatron_optimizer import MASTER, held, known, masters, options, put_options
 
-KNOWN = DistributedOptimizer, Float16OptimizerWithFloat16Params, FP32Optimizer
-MASTER = "fp32_param"  # what Megatron calls an optimizer's own copy of a parameter
 STATE = re.compile(r"optimizer\.state\.([^.]+)\.")
 
 
@@ -36,47 +33,6 @@ def _unwrapped(chunk):
     return chunk
 
 
-def _known(optimizer):
-    """The optimizers that it is made of. ValueError names one of which state would be lost."""
-    found = [one for one in getattr(optimizer, "chained_optimizers", [optimizer])
-             if one is not None and not getattr(one, "is_stub_optimizer", False)]
-    for one in found:
-        what = type(one).__name__
-        if not isinstance(one, KNOWN):
-            raise ValueError(f"dlrover.megatron.bind(): the optimizer is a {what}, whose state would be lost: it is to "
-                             "be one that get_megatron_optimizer() makes")
-        for option in "use_precision_aware_optimizer", "optimizer_cpu_offload":
-            if getattr(one.config, option, False):
-                raise ValueError(f"dlrover.megatron.bind(): the {what} has {option}, with which its fp32 parameters "
-                                 "are not in memory as they are: they would be lost")
-        if getattr(getattr(one, "ddp_config", None), "use_megatron_fsdp", False):
-            raise ValueError(f"dlrover.megatron.bind(): the {what} is of Megatron-FSDP, whose state are DTensors: use "
-                             "dlrover.dcp.bind()")
-    return found
-
-
-def _masters(one: MegatronOptimizer) -> typing.Iterator[tuple]:
-    """(parameter of the model, what the optimizer updates for it, first and last + 1 of its items that this is)."""
-    if isinstance(one, DistributedOptimizer):
-        for parameter, (group, at) in one.model_param_group_index_map.items():
-            # pylint: disable=protected-access
-            items = one._get_model_param_range_map(parameter)["param"]
-            yield parameter, one.optimizer.param_groups[group]["params"][at], items.start, items.end
-        return
-    pairs = [(p, p) for p in one.get_parameters()]
-    if isinstance(one, Float16OptimizerWithFloat16Params):
-        flat = itertools.chain.from_iterable
-        own = {id(p) for p in flat(one.fp32_from_float16_groups)}
-        pairs = [pair for pair in pairs if id(pair[0]) not in own]
-        pairs += zip(flat(one.float16_groups), flat(one.fp32_from_float16_groups))
-    for parameter, master in pairs:
-        yield parameter, master, 0, parameter.numel()
-
-
-def _called(group):
-    return tuple(group.get(key, group.get(f"pre_{key}")) for key in param_group_identifier_keys)
-
-
 def _storage(tensor):
     return tensor.untyped_storage().data_ptr()
 
@@ -86,6 +42,8 @@ def _boxes(part, owner, tensor, key, start=0, end=None):
     end = owner.numel() if end is None else end
     data, axes = part.data, (1,) * part.prepend_axis_num
     base = data.storage_offset() - owner.storage_offset()
+    if getattr(part, "flattened_range", None) is not None:
+        raise ValueError(f"'{part.key}' is a flattened range, which is no box of the whole")
     if _storage(data) != _storage(owner):
         raise ValueError(f"'{part.key}' is a copy that a ShardedTensorFactory makes, which cannot be saved in place: "
                          "use SaveStrategy")
@@ -112,10 +70,10 @@ class State:
 
     def __init__(self, chunks: typing.Sequence[torch.nn.Module], optimizer: MegatronOptimizer | None,
                  metadata: dict | None) -> None:
-        self._chunks, self._optimizers = [_unwrapped(chunk) for chunk in chunks], _known(optimizer)
+        self._chunks, self._optimizers = [_unwrapped(chunk) for chunk in chunks], known(optimizer)
         self._metadata, self._checkpoint = metadata or {}, None
         self._seen, self._rows = None, []
-        self._takes = None  # of a restore, once it is prepared
+        self._takes = None  # of a restore, once it is prepared: what is not loaded in place, and where it is
 
     def inner(self) -> list[torch.optim.Optimizer]:
         return [one.optimizer for one in self._optimizers]
@@ -132,12 +90,6 @@ class State:
             for name, one in chunk.sharded_state_dict(metadata={"dp_cp_group": group, **self._metadata}).items():
                 yield chunk, name, one
 
-    def _held(self, one, master):
-        """By name, what an optimizer has of a parameter in the parameter's shape."""
-        state = one.optimizer.state.get(master, {})
-        return {MASTER: master, **{name: value for name, value in state.items()
-                                   if isinstance(value, torch.Tensor) and value.shape == master.shape}}
-
     def _look(self):
         parts, found = collections.defaultdict(list), []
         for _, _, one in self._sharded():
@@ -147,11 +99,11 @@ class State:
                     parts[id(one.data)].append(part)
                     found += _boxes(part, one.data, one.data, part.key)
         for one in self._optimizers:
-            for parameter, master, start, end in _masters(one):
+            for parameter, master, start, end in masters(one):
                 if id(parameter) not in parts:
                     raise ValueError(f"a parameter {tuple(parameter.shape)} of the {type(one).__name__} is in no "
                                      "sharded_state_dict() of the model: its state would be lost")
-                for name, value in self._held(one, master).items():
+                for name, value in held(one, master).items():
                     if _storage(value) != _storage(parameter):  # of fp32 parameters: they are the model's own
                         for part in parts[id(parameter)]:
                             found += _boxes(part, parameter, value, f"optimizer.state.{name}.{part.key}", start, end)
@@ -159,8 +111,8 @@ class State:
 
     def _addresses(self):
         live = [tensor for chunk in self._chunks for tensor in itertools.chain(chunk.parameters(), chunk.buffers())]
-        live += [value for one in self._optimizers for _, master, _, _ in _masters(one)
-                 for value in self._held(one, master).values()]
+        live += [value for one in self._optimizers for _, master, _, _ in masters(one)
+                 for value in held(one, master).values()]
         return list(map(torch.Tensor.data_ptr, live))
 
     def tensors(self) -> list[Row]:
@@ -184,7 +136,7 @@ class State:
                  if STATE.match(name)}
         names.pop(MASTER, None)
         for one in self._optimizers:
-            for _, master, _, _ in _masters(one):
+            for _, master, _, _ in masters(one):
                 for name in names.keys() - one.optimizer.state[master].keys():
                     one.optimizer.state[master][name] = torch.zeros_like(master.detach(), dtype=names[name])
 
@@ -196,13 +148,13 @@ class State:
                 same[box.name] = box
             else:
                 other.append(box)
-        self._takes = plan(self._checkpoint, other)
+        self._takes = other, plan(self._checkpoint, other)
         self._rows = [box.row() for box in same.values()]
         self._checkpoint.allow(leftover=True, missing=self._checkpoint.allowed[1])  # another rank takes it
 
     def loaded(self) -> None:
         takes, self._takes, self._seen = self._takes, None, None
-        pull(self._checkpoint, takes)
+        pull(self._checkpoint, *takes)
 
     # --- what is no tensor: functions as dlrover.bind() takes them ------------------------
 
@@ -212,41 +164,13 @@ class State:
             yield _plain.decode(self._checkpoint.peek(rank, NOTE))["objects"].get(name)
 
     def options(self, saved: list | None = None) -> list | None:
-        """Of the optimizers, their groups and loss scales."""
+        """Of the optimizers."""
         if saved is None:
-            return [self._options(one) for one in self._optimizers]
+            return [options(one) for one in self._optimizers]
         for at, one in enumerate(self._optimizers):
-            groups, common, scaler = {}, {}, None
-            for had in itertools.chain([saved], self._everywhere("optimizers")):
-                was = had[at] if at < len(had) else {"groups": [], "common": {}, "scaler": None}
-                groups = {**{_called(group): group for group in was["groups"]}, **groups}
-                common, scaler = common or was["common"], scaler or was["scaler"]
-                if common and all(_called(group) in groups for group in one.optimizer.param_groups):
-                    break
-            self._put_options(one, groups, common, scaler)
+            put_options(one, (had[at] for had in itertools.chain([saved], self._everywhere("optimizers"))
+                              if at < len(had)))
         return None
-
-    @staticmethod
-    def _options(one):
-        state, scaler = next(iter(one.optimizer.state.values()), {}), getattr(one, "grad_scaler", None)
-        return {"groups": [{key: value for key, value in group.items() if key != "params"}
-                           for group in one.optimizer.param_groups],
-                "common": {name: value for name, value in state.items()
-                           if not isinstance(value, torch.Tensor) or not value.dim()},
-                "scaler": scaler.state_dict() if scaler else None}
-
-    @staticmethod
-    def _put_options(one, groups, common, scaler):
-        for group in one.optimizer.param_groups:
-            if _called(group) not in groups:
-                raise ValueError(f"the version has no group of parameters with {_called(group)} for "
-                                 f"{param_group_identifier_keys}")
-            group.update(groups[_called(group)])
-        for _, master, _, _ in _masters(one) if common else ():
-            one.optimizer.state[master].update({
-                name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in common.items()})
-        if scaler and getattr(one, "grad_scaler", None):
-            one.grad_scaler.load_state_dict(scaler)
 
     def objects(self, saved: dict | None = None) -> dict | None:
         """ShardedObjects by their unique keys."""

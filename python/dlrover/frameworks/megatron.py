@@ -17,34 +17,28 @@ Megatron makes by itself, and under a job leave those to its own torch_dist.
 """
 from __future__ import annotations
 
-import os
 import sys
 import typing
-import unittest.mock
 import warnings
 import weakref
 
 import torch
-from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 
-from .. import _random, dcp
+from .. import _random
 from .._checkpoint import Checkpoint
-from ._megatron_state import State
 from .session import Session
 from .versions import require
 
-require("megatron.core", "0.14", [
+require("megatron.core", "0.14", ["optimizer.distrib_optimizer.DistributedOptimizer._get_model_param_range_map"] + [
     f"dist_checkpointing.strategies.torch.{name}" for name in (
         "TorchDistSaveShardedStrategy", "TorchDistLoadShardedStrategy", "MCoreSavePlanner", "mcore_to_pyt_state_dict",
         "_get_filesystem_reader", "_replace_state_dict_keys_with_sharded_keys")])
 
 # pylint: disable=wrong-import-position
 from megatron.core import parallel_state, tensor_parallel  # noqa: E402
-from megatron.core.dist_checkpointing.core import CheckpointingException  # noqa: E402
-from megatron.core.dist_checkpointing.mapping import ShardedTensor  # noqa: E402
-from megatron.core.dist_checkpointing.strategies import torch as torch_dist  # noqa: E402
-from megatron.core.dist_checkpointing.strategies.async_utils import AsyncRequest  # noqa: E402
-from megatron.core.dist_checkpointing.strategies.base import StrategyAction, register_default_strategy  # noqa: E402
+
+from ._megatron_files import LoadStrategy, SaveStrategy  # noqa: E402
+from ._megatron_state import State  # noqa: E402
 
 __all__ = ["LoadStrategy", "SaveStrategy", "Training", "bind"]
 megatron = sys.modules[__name__]  # what dlrover.megatron is
@@ -165,70 +159,3 @@ def bind(model: torch.nn.Module | list[torch.nn.Module], optimizer: typing.Any =
     names what would be lost.
     """
     return Training(model, optimizer, metadata, **more)
-
-
-# --- Megatron's own checkpoints ----------------------------------------------------------
-
-
-class SaveStrategy(torch_dist.TorchDistSaveShardedStrategy):
-    """For dist_checkpointing.save(), and for async_sharded_save=True: then state may change when that has returned.
-    Under a job Megatron's own files are written.
-    """
-
-    def __init__(self) -> None:
-        self._own = "DLROVER_AGENT_SOCKET" in os.environ
-        super().__init__("torch_dist" if self._own else "dlrover", 1)
-
-    def async_save(self, sharded_state_dict: dict, checkpoint_dir: typing.Any) -> AsyncRequest:
-        if self._own:
-            return super().async_save(sharded_state_dict, checkpoint_dir)
-        # pylint: disable=protected-access
-        flat, _, _ = torch_dist._replace_state_dict_keys_with_sharded_keys(sharded_state_dict, True)
-        state = torch_dist.mcore_to_pyt_state_dict(flat, False)
-        planner = torch_dist.MCoreSavePlanner(dedup_replicated_tensors=False, flatten_state_dict=False)
-        planner.set_up_planner(state, None, True)
-        writer = dcp.Writer(checkpoint_dir, every=1, rank=torch.distributed.get_rank(),
-                            world=torch.distributed.get_world_size())
-        writer.prepare_local_plan(planner.create_local_plan())
-        step = dcp.step_of(checkpoint_dir) or 1
-        writer.begin(step, planner)
-        writer.fence()
-        return AsyncRequest(None, (), [lambda: self._finish(writer, step, checkpoint_dir)])
-
-    @staticmethod
-    def _finish(writer, step, directory):
-        writer.flush()
-        saved = writer.stats()["committed_step"]
-        writer.close()
-        if saved != step:  # Megatron would take it for whole
-            raise CheckpointingException(f"'{directory}': this rank's file is not written; the warning before says why")
-
-
-def _reading(method):
-    """As Megatron's strategy does it, with our files in the place of its own."""
-    def read(self, *args, **kwargs):
-        with unittest.mock.patch.object(torch_dist, "_get_filesystem_reader",
-                                        lambda directory, *_, **__: dcp.Reader(directory)):
-            return method(self, *args, **kwargs)
-    return read
-
-
-class LoadStrategy(torch_dist.TorchDistLoadShardedStrategy):
-    """For dist_checkpointing.load(), on whatever ranks. Once it is imported, load() without a strategy takes it for
-    what SaveStrategy saved.
-    """
-
-    load = _reading(torch_dist.TorchDistLoadShardedStrategy.load)
-    load_sharded_metadata = _reading(torch_dist.TorchDistLoadShardedStrategy.load_sharded_metadata)
-
-    def load_tensors_metadata(self, checkpoint_dir: str, metadata: Metadata | None = None) -> dict[str, ShardedTensor]:
-        metadata = metadata or dcp.Reader(checkpoint_dir).read_metadata()
-        return {key: ShardedTensor.from_rank_offsets(key, torch.empty(
-            one.size, dtype=one.properties.dtype, device="meta")).without_data()
-                for key, one in metadata.state_dict_metadata.items() if isinstance(one, TensorStorageMetadata)}
-
-    def remove_sharded_tensors(self, checkpoint_dir: str, key_prefix: str) -> None:
-        raise NotImplementedError(f"'{checkpoint_dir}': a rank's tensors are one file: none can be taken out")
-
-
-register_default_strategy(StrategyAction.LOAD_SHARDED, "dlrover", 1, LoadStrategy())
