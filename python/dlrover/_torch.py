@@ -167,8 +167,8 @@ class Bound:
     several ranks then holds and sends them once. It is not found out here, and it is not so with
     ZeroRedundancyOptimizer, FSDP or an update that is not the same everywhere: a restore would mix
     the ranks' values. Buffers (statistics of BatchNorm) and random numbers stay each rank's own.
-    A version is loaded with what it was saved with. None: True where model is, or wraps, a DistributedDataParallel
-    without a communication hook and the optimizers are torch.optim's; a version of either kind is loaded.
+    A version is loaded with what it was saved with, or see allow(). None: True where model is, or wraps, a
+    DistributedDataParallel without a communication hook, and the optimizers are torch.optim's.
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: typing.Any = None,
@@ -395,11 +395,13 @@ class Bound:
         """See Checkpoint.wait_until_committed(): for a step that step() has saved."""
         return self._ck.wait_until_committed(step, limit_s)
 
-    def allow(self, leftover: bool = False, missing: bool = False) -> None:
+    def allow(self, leftover: bool = False, missing: bool = False, kind: bool = False) -> None:
         """Lets restore() pass when names are left over in the version or missing from it: what is
-        missing stays as it is. Before restore().
+        missing stays as it is; kind: when what is replicated here was not in the version, or the other way round.
+        Before restore().
         """
         self._ck.allow(leftover, missing)
+        self._tree.any_kind = kind
 
     def leftover(self) -> list[str]:
         """Names that restore() found in the version only."""

@@ -105,6 +105,7 @@ class Tree:
         self._sources = [Given(source) for source in sources]
         self.own = {}  # name: what each rank has for itself
         self.on_gpu = False  # a tensor of it
+        self.any_kind = False  # what is to be loaded may be replicated or not
         self.labels = {}  # id of a parameter: what it is called
         self._replicated, self._objects = replicated, {}
         self._same, self._text, self._gathering = {}, b"", []
@@ -240,7 +241,7 @@ class Tree:
 
     def name_all(self, ck: Checkpoint, had: dict[str, SavedRegion] | None = None) -> None:
         """What there is now. ValueError and Error name what cannot be; nothing is named then. had: what a version
-        that is to be loaded has; where it was not said what is the same on every rank, either is loaded.
+        that is to be loaded has.
         """
         self.forget()
         ck.clear()
@@ -276,7 +277,7 @@ class Tree:
         elif kind == "replicated" or box[0] != tensor.shape:
             kind = "shard"  # a DTensor, of which each rank has another part, or some the same
         was = had[entry.name].kind if entry.name in had else kind
-        if self._replicated is None and {kind, was} == {"shard", "replicated"}:
+        if self.any_kind and {kind, was} == {"shard", "replicated"}:
             kind, self._as_saved = was, True
         return kind, box if kind in ("shard", "replicated") else (None, None)
 

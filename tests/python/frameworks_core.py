@@ -583,14 +583,14 @@ def session_failures():
         assert "'model.weight' is on the meta device" in str(error), error
 
 
-def data_parallel(last, want):
+def data_parallel(last, want, replicated=None):
     """DDP's tensors are found to be the same on every rank; without it they are each rank's."""
     torch.manual_seed(1)
     model = nn.Linear(4, 4)
     wrapped = nn.parallel.DistributedDataParallel(model) if WORLD > 1 else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     one = session.Session("test", directory=DIR)
-    assert one.open(wrapped, optimizer) == want
+    assert one.open(wrapped, optimizer, replicated) == want
     for step in range(want + 1, last + 1):
         optimizer.zero_grad()
         wrapped(torch.ones(2, 4)).square().mean().backward()
@@ -602,7 +602,7 @@ def data_parallel(last, want):
     dist.barrier()
     if RANK == 0:
         now = {region.kind for region in regions(WORLD) if region.name.startswith(("model.", "optimizer."))}
-        assert now == {"replicated" if WORLD > 1 else "shard"}, now
+        assert now == {"replicated" if replicated or WORLD > 1 else "shard"}, now
 
 
 def replicated_or_not():
@@ -611,6 +611,7 @@ def replicated_or_not():
     assert fork_ranks(2, data_parallel, 4, 2)
     assert fork_ranks(3, data_parallel, 6, 4)
     assert fork_ranks(1, data_parallel, 8, 6)
+    assert fork_ranks(1, data_parallel, 10, 8, True)  # an adapter may know it
 
 
 def versions_refused():

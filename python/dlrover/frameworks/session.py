@@ -88,6 +88,7 @@ class Session:
         options = {"checkpoint": self._checkpoint} if self._checkpoint else self._options
         bound = bind(model, optimizer, replicated=replicated, sources=sources, **objects, **options)
         try:
+            bound.allow(kind=True)  # one rank has no DistributedDataParallel
             self._step = self._saved = (bound.restore() if restore else bound.pass_over()) or 0
         except BaseException:
             bound.close()
