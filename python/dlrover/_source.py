@@ -47,8 +47,8 @@ class Source(typing.Protocol):
 
     def prepare(self, had: dict[str, SavedRegion]) -> None:
         """Before a restore: had is what this rank of the version had, by name (rank 0's where this rank is new; what
-        other ranks had may be in it, too; boxes are those of then). To make tensors that tensors() will name then. ValueError says what does not
-        fit. Not called where there is nothing to restore.
+        other ranks had may be in it, too; boxes are those of then). To make tensors that tensors() will name then.
+        ValueError says what does not fit. Not called where there is nothing to restore.
         """
 
     def refresh(self) -> None:
