@@ -352,10 +352,12 @@ def own_resume(run):
 
 
 def sharded(run):
-    """FSDP2: each rank has a part of every parameter."""
+    """FSDP2: each rank has a part of every parameter. Accelerate takes it on GPUs only, which its state says here."""
     set_seed(7)
-    plugin = FullyShardedDataParallelPlugin(fsdp_version=2, auto_wrap_policy="no_wrap", reshard_after_forward=False)
-    accelerator = run.accelerator(fsdp_plugin=plugin)
+    accelerator = accelerate.Accelerator(cpu=True)
+    accelerator.state.distributed_type = DistributedType.FSDP
+    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(fsdp_version=2, auto_wrap_policy="no_wrap")
+    accelerator = dlrover.accelerate(accelerator, directory=f"{run.place}/ours")
     model = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Dropout(0.2), nn.Linear(12, 1))
     optimizer, plan = training(model)
     model, optimizer, plan, loader = accelerator.prepare(model, optimizer, plan, loader_of(Rows()))

@@ -86,12 +86,12 @@ class Place:
                 "seed": getattr(self.loader.get_sampler(), "initial_seed", None)}
 
     def position(self) -> dict[str, typing.Any]:
-        """To be asked between two steps."""
+        """To be asked between two steps. drawn is of the batch that comes next."""
         runs = self.given is not None and self.trains
         stateful = runs and getattr(self.loader, "use_stateful_dataloader", False)
         return {"iteration": self.loader.iteration, "given": self.done if runs else 0, "trains": self.trains,
                 "start": self._start if runs else self._order(),
-                "drawn": self._indices.drawn if runs and self._indices is not None else None,  # of the batch that comes next
+                "drawn": self._indices.drawn if runs and self._indices is not None else None,
                 "stateful": self.loader.state_dict() if stateful else None}
 
     def go_on(self) -> None:
