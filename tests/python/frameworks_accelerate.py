@@ -10,6 +10,7 @@ Each training of TRAININGS is run undisturbed; then elsewhere, killed by SIGKILL
 it has at the end must be the same then, bit for bit, and so must the batches and the losses on the way there.
 """
 import argparse
+import contextlib
 import functools
 import glob
 import hashlib
@@ -572,9 +573,12 @@ SAYS = {
 
 
 def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    """One that no connection from this machine gets by itself meanwhile."""
+    while True:
+        with socket.socket() as one, contextlib.suppress(OSError):
+            port = random.SystemRandom().randrange(15000, 30000)
+            one.bind(("", port))
+            return port
 
 
 def child(function, rank, ranks, port, out):
@@ -651,7 +655,7 @@ def check(name, directory):
 # --- beside Accelerate's own ------------------------------------------------------------------------
 
 
-def by_itself(run, **data):
+def by_itself(run, epochs_set=False, **data):
     """plain() without dlrover, as Accelerate's example of checkpoints goes on."""
     set_seed(7)
     accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2,
@@ -664,6 +668,8 @@ def by_itself(run, **data):
         accelerator.load_state(f"{run.place}/own/{newest}")
     seen = newest
     for epoch in range(newest // len(loader), EPOCHS):
+        if epochs_set:
+            loader.set_epoch(epoch)
         active = accelerator.skip_first_batches(loader, seen % len(loader)) if seen % len(loader) else loader
         for ids, x, y in active:
             with accelerator.accumulate(model):
@@ -682,8 +688,10 @@ def by_itself(run, **data):
 
 
 def compare(directory):
-    for name, options, ranks in (("as it is", {}, 1), ("use_seedable_sampler", {"use_seedable_sampler": True}, 1),
-                                 ("as it is, 2 ranks", {}, 2)):
+    for name, options, ranks in (
+            ("as it is", {}, 1), ("use_seedable_sampler", {"use_seedable_sampler": True}, 1),
+            ("use_seedable_sampler and set_epoch()", {"use_seedable_sampler": True, "epochs_set": True}, 1),
+            ("as it is, 2 ranks", {}, 2)):
         place, kill = f"{directory}/own{ranks}{len(options)}", 8 if ranks == 2 else 20
         calm = in_processes(lambda: by_itself(Run(f"{place}/calm"), **options), ranks, f"{place}/1")
         in_processes(lambda: by_itself(Run(f"{place}/killed", kill), **options), ranks, f"{place}/2")
@@ -716,8 +724,8 @@ def train(args):
     optimizer, scheduler = training(model)
     model, optimizer, scheduler, loader, tests = accelerator.prepare(model, optimizer, scheduler, loader_of(Rows()),
                                                                      loader_of(Rows()))
-    if accelerator.dlrover.step:
-        accelerator.print(f"resumed from step {accelerator.dlrover.step}", flush=True)
+    if accelerator.dlrover.step and rank == 0:
+        print(f"resumed from step {accelerator.dlrover.step}", flush=True)
     for epoch in accelerator.dlrover.epochs(args.steps if accelerator.dlrover.step < args.steps else 0):
         for ids, x, y in loader:
             with accelerator.accumulate(model):
@@ -731,7 +739,8 @@ def train(args):
                 with open(f"{args.log}.{rank}", "a", encoding="ascii") as file:
                     file.write(f"{step} {epoch} {' '.join(map(str, ids.tolist()))}\n")
             if accelerator.sync_gradients:
-                accelerator.print(f"step {step} loss {loss.item():.9g}", flush=True)
+                if rank == 0:
+                    print(f"step {step} loss {loss.item():.9g}", flush=True)
                 time.sleep(args.pause)
             if accelerator.sync_gradients and step == args.steps:
                 break
