@@ -368,6 +368,23 @@ def another_number_of_ranks_goes_on(place):
             assert found["from"] == SAVED and not wrong, (stage, before, after, wrong)
 
 
+def another_stage_is_told_but_1_and_2_are_one(place):
+    for stage in 0, 1, 2, 3:
+        os.mkdir(os.path.join(place, str(stage)))
+        saved, _ = life(os.path.join(place, str(stage)), zero=stage, steps=SAVED, save_at=SAVED,
+                        native=os.path.join(place, "native", str(stage)))
+        for other in {0, 1, 2, 3} - {stage}:
+            more = {"zero": other, "start": 77, "steps": SAVED, "directory": os.path.join(place, str(stage), "ours")}
+            if {stage, other} == {1, 2}:
+                found, _ = life(place, **more)
+                assert not differing(found["loaded"], saved["saved"]), differing(found["loaded"], saved["saved"])
+                continue
+            args = argparse.Namespace(**{**vars(DEFAULTS), **more})
+            codes, texts = run(place, 1, lambda: train(args))
+            reason = "goes on under the stage that it had" if stage and other else " 'optimizer' (1 in all)"
+            assert codes == [1] and reason in texts[0], texts[0][-2000:]
+
+
 def a_save_between_the_parts_comes_after_the_last(place):
     saved, _ = life(place, steps=SAVED + 1, save_at=SAVED - 1, save_part=0, native=os.path.join(place, "native"))
     assert os.listdir(os.path.join(place, "native"))
@@ -444,7 +461,7 @@ def bad_input_is_one_line(place):
                 refuses(args, engine, reason)
         dlrover.deepspeed(engine, directory=args.directory).close()
         engine.optimizer.__class__ = type("ZenFlowZeroOptimizer", (type(engine.optimizer),), {})
-        refuses(args, engine, "ZenFlowZeroOptimizer (__main__) cannot be saved: its masters would be lost")
+        refuses(args, engine, "cannot be saved: its masters would be lost")
 
     codes, texts = run(place, 1, body)
     assert codes == [0], texts[0][-4000:]
@@ -471,7 +488,8 @@ def a_load_after_it_is_told(place):
     assert codes == [0], texts[0][-4000:]
 
 
-TESTS = (bad_input_is_one_line, a_load_after_it_is_told, a_save_between_the_parts_comes_after_the_last,
+TESTS = (bad_input_is_one_line, a_load_after_it_is_told, another_stage_is_told_but_1_and_2_are_one,
+         a_save_between_the_parts_comes_after_the_last,
          ordered_saves_come_at_the_end_of_a_step, offload_to_the_cpu_goes_on,
          fp32_goes_on_to_the_same_bits, bf16_goes_on_to_the_same_bits,
          bf16_with_fp32_accumulation_goes_on_to_the_same_bits, fp16_goes_on_with_its_loss_scale,

@@ -88,9 +88,10 @@ class State:
             labels.setdefault(id(one.holder[one.key]), one.name)
         cut = PARTITIONED.get(type(optimizer))
         self.flats = list(cut(optimizer, labels)) if cut else []
-        known = {piece.label for flat in self.flats for piece in flat.pieces}
         self._cut = [p for p in engine.module.parameters() if hasattr(p, "ds_tensor")]
+        known = {piece.label for flat in self.flats for piece in flat.pieces}
         self._frozen = [(p, labels[id(p)]) for p in self._cut if labels[id(p)] not in known and p.ds_numel]
+        self._trained = [labels[id(p)] for p in engine.module.parameters() if p.requires_grad]
         self._made, self._numbers = None, {}  # of the version that is loaded
 
     # --- as a source -----------------------------------------------------------------------
@@ -117,8 +118,18 @@ class State:
         """What ZeRO 3 has released: all of it is in the masters and the frozen parts."""
         return self._cut
 
+    def _check_stage(self, had):
+        """ZeRO 1 and 2 have the same names, ZeRO 3 has weights in the masters alone, ZeRO 0 another optimizer."""
+        for label in self._trained if self.flats else ():
+            whole = f"model.{label}" in had
+            if whole == bool(self._cut) and (whole or f"optimizer.{label}.parameter" in had):
+                here, there = ("3", "1 or 2") if self._cut else ("1 or 2", "3")
+                raise ValueError(f"the version was saved under ZeRO {there}, the engine has ZeRO {here}: a training "
+                                 "goes on under the stage that it had")
+
     def prepare(self, had: dict) -> None:
-        """Room for the state as the version has it."""
+        """Room for the state as the version has it. ValueError where that is of another stage."""
+        self._check_stage(had)
         keys = {}
         for name, region in had.items():
             path, _, key = name.rpartition(".")

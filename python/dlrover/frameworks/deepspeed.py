@@ -76,7 +76,8 @@ class Engine:
     step, ours come after its last one. given: options of Checkpoint, and objects to keep as dlrover.bind() takes them,
     as the position in the data, which DeepSpeed does not keep either. The engine's LR scheduler is saved as it is.
 
-    Any number of ranks goes on from what any other saved, under each stage; the stage stays. Gradients are not saved.
+    Any number of ranks goes on from what any other saved, under each stage. The stage stays, but that ZeRO 1 and 2 may
+    take each other's place. Gradients are not saved.
     Before the first step, ValueError names what cannot be saved, and dlrover.Error what cannot be restored.
     """
 
