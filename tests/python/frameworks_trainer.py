@@ -30,12 +30,14 @@ import sys
 import tempfile
 import time
 import traceback
+import types
 import warnings
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
 os.environ.update({"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1",
                    "CUDA_VISIBLE_DEVICES": "", "TQDM_DISABLE": "1"})
 try:
+    import accelerate
     import torch
     import transformers
     from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
@@ -171,6 +173,7 @@ class Average:
 def digest(tensors):
     whole = hashlib.sha256()
     for one in tensors:
+        one = one.full_tensor() if hasattr(one, "full_tensor") else one
         whole.update(one.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return whole.hexdigest()
 
@@ -496,6 +499,22 @@ def test_ddp():
     compare({**case, "stream": True}, [["step", 5]], world=2)
 
 
+class Sharded(Trainer):
+    """Accelerate takes its FSDP plugin on accelerators only; what it makes works on CPUs."""
+
+    def create_accelerator_and_postprocess(self):
+        self.args.device  # pylint: disable=pointless-statement
+        accelerate.PartialState._shared_state["distributed_type"] = accelerate.DistributedType.MULTI_GPU
+        super().create_accelerator_and_postprocess()
+
+
+def test_sharded():
+    """FSDP2: each rank has a part of each parameter."""
+    case = {"victim": "1", "trainer": Sharded, "args": {"fsdp": "full_shard", "eval_strategy": "no", "fsdp_config": {
+        "version": 2, "transformer_layer_cls_to_wrap": ["GPT2Block"]}}}
+    compare(case, [["step", 8]], world=2)
+
+
 class Scaled(Trainer):
     """With a scaler, as of fp16 on a GPU."""
 
@@ -562,6 +581,9 @@ class Broken(Counter):
 
 
 def bad_input(folder):
+    from dlrover import frameworks
+    from dlrover.frameworks import _train_call
+
     def trainer(ours, **case):
         now["trainer"] = make_trainer(folder, {"args": {"max_steps": 4}, **case}, ours)
         return now["trainer"]
@@ -575,9 +597,14 @@ def bad_input(folder):
     refused("meta", now["trainer"].train)
     refused("'wrong' is neither", trainer(dlrover.TrainerCallback(wrong=7)).train)
     refused("trials", lambda: dlrover.TrainerCallback().run(trainer(None), lambda *_, **__: None, (), {"trial": 1}))
-    refused("needs transformers 99", lambda: dlrover.frameworks.versions.require("transformers", "99"))
-    refused("has no transformers.Trainer.no_loop", lambda: dlrover.frameworks.versions.require(
+    refused("needs transformers 99", lambda: frameworks.versions.require("transformers", "99"))
+    refused("has no transformers.Trainer.no_loop", lambda: frameworks.versions.require(
         "transformers", "4", ["Trainer.no_loop"]))
+    for text, of_it in (("DeepSpeed", {"is_deepspeed_enabled": True}),
+                        ("FSDP of version 1", {"is_deepspeed_enabled": False, "is_fsdp_enabled": True})):
+        plugin = types.SimpleNamespace(state=types.SimpleNamespace(fsdp_plugin=types.SimpleNamespace(fsdp_version=1)))
+        refused(text, lambda of_it=of_it: _train_call._check(
+            types.SimpleNamespace(accelerator=plugin, **of_it)))
     broken = dlrover.TrainerCallback()
     refused("no state today", trainer(broken, callbacks=lambda: [Broken()]).train)
     assert now["trainer"].state.global_step == 4, "the training ended"

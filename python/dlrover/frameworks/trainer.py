@@ -21,7 +21,7 @@ transformers = versions.require("transformers", "4.57", (
     "Trainer._load_rng_state", "Trainer._load_from_checkpoint", "trainer.skip_first_batches", "TrainerState",
     "EarlyStoppingCallback", "trainer_callback.ExportableState"))
 
-from .train_call import TrainCall  # noqa: E402  pylint: disable=wrong-import-position
+from ._train_call import TrainCall  # noqa: E402  pylint: disable=wrong-import-position
 
 LATE = ("train() began without it, so nothing was restored: give it to the Trainer before, and to one whose training "
         "loop is the Trainer's")

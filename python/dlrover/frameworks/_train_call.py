@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import json
 import os
 import tempfile
-from collections import defaultdict
 
 import torch
 import transformers
 
-from . import batches
+from . import _trainer_state, batches
 from .session import Session
 
 STATE_FILE = "trainer_state.json"  # the one file that gives the Trainer its position
-# What a Trainer counts beside its TrainerState. The sum of losses before version 5 is its loop's only.
-LOSS = ("_tr_loss", "_total_loss_scalar", "_globalstep_last_logged", "_initial_global_step")
-COUNTS = ("current_flos", "_total_train_tokens")  # the last is TRL's
 _last = 0  # the last step that a call had in this process
 
 
@@ -36,15 +31,18 @@ def _replaced(holder, name, by):
             delattr(holder, name)
 
 
-def _sums(trainer):
-    """What TRL's trainers log next, {mode: {name: numbers}}; {} of others."""
-    sums = getattr(trainer, "_metrics", None)
-    return sums if isinstance(sums, dict) and all(isinstance(one, defaultdict) for one in sums.values()) else {}
-
-
 def _step_of(folder):
     path = os.path.join(folder or "", STATE_FILE)
     return transformers.TrainerState.load_from_json(path).global_step if folder and os.path.isfile(path) else 0
+
+
+def _check(trainer):
+    if trainer.is_deepspeed_enabled:
+        raise ValueError("dlrover.TrainerCallback does not take what DeepSpeed holds (partitions, fp32 masters): "
+                         'give DeepSpeed "checkpoint": {"engine": "dlrover"} in its place')
+    if trainer.is_fsdp_enabled and trainer.accelerator.state.fsdp_plugin.fsdp_version == 1:
+        raise ValueError("dlrover.TrainerCallback does not take FSDP of version 1, whose parameters are flat: "
+                         'fsdp_config={"version": 2, ...} is saved')
 
 
 class TrainCall:
@@ -93,11 +91,7 @@ class TrainCall:
                 state["global_step"] += self.saved["epoch"] * self._length - self.saved["epoch_step"]
             with open(os.path.join(self._folder, STATE_FILE), "w", encoding="utf-8") as file:
                 json.dump(state, file)
-            for name, known in state["stateful_callbacks"].items():
-                callbacks = [one for one in self.trainer.callback_handler.callbacks if type(one).__name__ == name]
-                for callback, one in zip(callbacks, known if isinstance(known, list) else [known]):
-                    for key, value in one.get("attributes", {}).items():
-                        setattr(callback, key, value)
+            _trainer_state.put_callbacks(self.trainer, state["stateful_callbacks"])
         return values
 
     def _same_epochs(self):
@@ -106,19 +100,15 @@ class TrainCall:
     def open(self, loader):
         """Loads the tensors. ValueError and Error say what cannot be saved, or loaded."""
         trainer = self.trainer
-        if trainer.is_deepspeed_enabled:
-            raise ValueError("dlrover.TrainerCallback does not take what DeepSpeed holds (partitions, fp32 masters): "
-                             'give DeepSpeed "checkpoint": {"engine": "dlrover"} in its place')
+        _check(trainer)
         objects = {"scheduler": trainer.lr_scheduler, "scaler": getattr(trainer.accelerator, "scaler", None)}
         step = self.session.open(trainer.model_wrapped, trainer.optimizer, restore=bool(self.saved) or not self.found,
                                  trainer=self, **{key: one for key, one in objects.items() if one is not None},
                                  **self._objects)
         self._base, self._at_step = max(step, _last), batches.numbers(devices=True)
         if self.saved:
-            self._base, trainer.state.global_step = self.saved["base"], self.saved["step"]
-            vars(trainer).update({"_globalstep_last_logged": self.saved["step"], **self.saved["counts"]})
-            for mode, sums in self.saved["sums"].items():
-                _sums(trainer)[mode].update(sums)
+            self._base = self.saved["base"]
+            _trainer_state.put(trainer, self.saved)
             self.over = self.saved["finished"] and self.saved["max_steps"] == trainer.state.max_steps
         inner = getattr(loader, "base_dataloader", loader)
         self._fetches_here = getattr(inner, "num_workers", 1) == 0 and hasattr(inner, "collate_fn") and (
@@ -198,18 +188,9 @@ class TrainCall:
         self.session.close()
 
     def state_dict(self):
-        trainer, state = self.trainer, self.trainer.state
-        names = COUNTS + LOSS * hasattr(trainer, LOSS[0])
-        values = {field.name: getattr(state, field.name) for field in dataclasses.fields(state)}
-        values["stateful_callbacks"] = type(state)(stateful_callbacks=[
-            one for one in [*trainer.callback_handler.callbacks, trainer.control]
-            if isinstance(one, transformers.trainer_callback.ExportableState)]).stateful_callbacks
-        return {"training": self.number, "base": self._base, "step": state.global_step, "max_steps": state.max_steps,
+        return {**_trainer_state.read(self.trainer), "training": self.number, "base": self._base,
                 "finished": self._finished, "epoch": self._epoch or 0, "epoch_step": self._epoch_step,
-                "length": self._length, "batches": self._batches.state(self._first()),
-                "counts": {name: getattr(trainer, name) for name in names if hasattr(trainer, name)},
-                "sums": {mode: dict(sums) for mode, sums in _sums(trainer).items()},
-                "state": json.dumps(values, default=lambda number: number.item()).encode()}
+                "length": self._length, "batches": self._batches.state(self._first())}
 
     def load_state_dict(self, found):
         """The loop has its position from what was looked at before."""
