@@ -14,6 +14,7 @@ import contextlib
 import functools
 import glob
 import hashlib
+import importlib.util
 import os
 import random
 import shutil
@@ -397,6 +398,8 @@ TRAININGS = {
     "steps": (steps, {}, 1, 18),
     "no_loader": (no_loader, {}, 1, 18),
     "accumulates": (accumulates, {}, 1, 33),
+    "stateful": (plain, {"use_stateful_dataloader": True}, 1, 20),
+    "stateful_stream": (plain, {"use_stateful_dataloader": True, "dataset": Stream}, 1, 20),
     "own_resume": (own_resume, {}, 1, 18),
     "ranks": (plain, {"every": 2}, 2, 10),
     "ranks_noise": (plain, {"every": 2, "dataset": Noisy}, 2, 10),
@@ -406,6 +409,7 @@ TRAININGS = {
     "ranks_dispatch": (plain, {"every": 2, "dispatch_batches": True}, 2, 10),
     "ranks_stream": (plain, {"every": 2, "dataset": Stream, "dispatch_batches": False}, 2, 10),
     "ranks_stream_dispatch": (plain, {"every": 2, "dataset": Stream}, 2, 10),
+    "ranks_stateful": (plain, {"every": 2, "use_stateful_dataloader": True}, 2, 10),
     "ranks_naming": (plain, {"every": 2, "named": False}, 2, 12),
     "ranks_networks": (networks, {}, 2, 9),
     "ranks_sharded": (sharded, {}, 2, 10),
@@ -636,6 +640,8 @@ def in_processes(function, ranks, directory):
 def check(name, directory):
     """A training of TRAININGS: undisturbed, killed, begun again."""
     function, options, ranks, kill = TRAININGS[name]
+    if "use_stateful_dataloader" in options and not importlib.util.find_spec("torchdata"):
+        raise unittest.SkipTest("no torchdata")
     calm = in_processes(lambda: function(Run(f"{directory}/calm"), **options), ranks, f"{directory}/1")
     killed = in_processes(lambda: function(Run(f"{directory}/killed", kill), **options), ranks, f"{directory}/2")
     assert killed is None, "it was not killed"
@@ -783,12 +789,15 @@ def main():
     if args.own:
         compare(directory)
         return
-    failed, passed = [], 0
+    failed, passed, skipped = [], 0, 0
     for name in args.names or [*TRAININGS, *SAYS]:
         try:
             (check if name in TRAININGS else check_says)(name, f"{directory}/{name}")
             passed += 1
             print(f"ok {name}", flush=True)
+        except unittest.SkipTest as error:
+            skipped += 1
+            print(f"skipped {name}: {error}", flush=True)
         except AssertionError as error:
             failed.append(name)
             print(f"not ok {name}: {error}", flush=True)
@@ -796,7 +805,8 @@ def main():
         print(directory)
     else:
         shutil.rmtree(directory)
-    print(f"{passed} passed" + f", {len(failed)} failed: {' '.join(failed)}" * bool(failed))
+    print(f"{passed} passed" + f", {skipped} skipped" * bool(skipped)
+          + f", {len(failed)} failed: {' '.join(failed)}" * bool(failed))
     sys.exit(bool(failed))
 
 

@@ -80,7 +80,8 @@ class Place:
 
     def _order(self, random=None):
         """What the order of an iteration comes from that begins now."""
-        has_workers = getattr(self.loader.base_dataloader, "_iterator", None) is not None  # those that stay
+        base = self.loader.base_dataloader
+        has_workers = base.persistent_workers and getattr(base, "_iterator", None) is not None
         return {"random": random, "has_workers": has_workers,
                 "generators": [one.get_state() for one in self._generators()],
                 "seed": getattr(self.loader.get_sampler(), "initial_seed", None)}
@@ -101,6 +102,8 @@ class Place:
             one.set_state(state)
         if start["seed"] is not None:
             self.loader.get_sampler().initial_seed = start["seed"]
+        if self.loader.iteration and getattr(self.loader, "use_stateful_dataloader", False):
+            self.loader.base_dataloader.load_state_dict({})  # it had begun its first iteration when it was made
 
     # --- an iteration -----------------------------------------------------------------------------
 
