@@ -37,6 +37,7 @@ except ImportError as missing:
     sys.exit(0)
 
 import dlrover
+import python_agent
 
 torch.set_num_threads(1)
 BATCHES, SIZE, EPOCHS = 8, 4, 3
@@ -314,7 +315,8 @@ class Run:
 
     def result(self):
         """All that must be the same, in words that can be compared."""
-        loops = {key: one for key, one in self.trainer.fit_loop.state_dict().items() if "val_loop" not in key}
+        loops = {key: one for key, one in self.trainer.fit_loop.state_dict().items()
+                 if "val_loop" not in key and key != "state_dict"}  # nor the order of a loader that is not used again
         return {"weights": weights(self.model), "step": self.trainer.global_step, "epoch": self.trainer.current_epoch,
                 "stop": self.stop.state_dict(), "drawing": self.drawing.state_dict(),
                 "best": {key: str(one).replace("-v1", "") for key, one in self.best.state_dict().items()
@@ -416,13 +418,13 @@ def start(ranks, srun=True, **given):
     """
     port, found = str(free_port()), []
     for rank in range(ranks if srun else 1):
-        env = {**os.environ} if not srun else {**os.environ, "SLURM_NTASKS": str(ranks), "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank),
-               "SLURM_NODEID": "0", "SLURM_NNODES": "1", "SLURM_NTASKS_PER_NODE": str(ranks), "SLURM_JOB_ID": "77",
+        env = {"SLURM_NTASKS": str(ranks), "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NODEID": "0",
+               "SLURM_NNODES": "1", "SLURM_NTASKS_PER_NODE": str(ranks), "SLURM_JOB_ID": "77",
                "SLURM_JOB_NAME": "train", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank),
-               "WORLD_SIZE": str(ranks)}
+               "WORLD_SIZE": str(ranks)} if srun else {}
         arguments = ["--child", json.dumps(given)] if given else []
-        found.append(subprocess.Popen([sys.executable, __file__, *arguments], env=env, stdout=subprocess.DEVNULL,
-                                      stderr=subprocess.PIPE, text=True))
+        found.append(subprocess.Popen([sys.executable, __file__, *arguments], env={**os.environ, **env},
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
     errors = []
     for one in found:
         errors.append(one.communicate(timeout=300)[1])
@@ -633,6 +635,25 @@ def test_a_ckpt_path_says_where_a_fresh_training_begins():
                                                  "ckpt_path, where a fresh training begins"], told
 
 
+def test_a_job_restores_and_saves_one_fit_of_a_process():
+    from dlrover.frameworks import lightning as adapter
+    with tempfile.TemporaryDirectory() as directory:
+        whole = Run(ROWS["shuffled, accumulated"], directory, ours=False)
+        shutil.rmtree(directory + "/theirs")
+        Run(ROWS["shuffled, accumulated"], directory, save=6, cut=7)
+        with python_agent.Agent(directory + "/ours", 0, step=6, made_by=1) as agent, warnings.catch_warnings(
+                record=True) as told:
+            warnings.simplefilter("always")
+            again = Run(ROWS["shuffled, accumulated"], directory, seed=3)
+            other = Run({"max_epochs": 1}, directory + "/2", seed=4)
+        adapter.LightningCheckpoint._in_job = False
+        assert agent.restored == 0 and again.ours._session.in_job and other.ours._session is None
+        assert again.seen == whole.seen[-len(again.seen):] and again.seen[0][2] == 6
+        assert weights(again.model) == weights(whole.model) and len(other.seen) == BATCHES
+        assert [str(one.message) for one in told if "dlrover" in str(one.message)] == [
+            "dlrover.LightningCheckpoint: a second fit() is not saved, the first was"], list(map(str, told))
+
+
 def test_slurms_requeue_is_left_to_the_supervisor():
     environment = type("SLURMEnvironment", (), {"auto_requeue": True})()
     trainer = type("T", (), {"is_global_zero": True})()
@@ -674,7 +695,8 @@ def test_what_cannot_be_saved_is_said_before_the_first_step():
         trainer, model, data = small(directory, Odd(), ours=ours())
         fails(ValueError, "['odd'] is a builtins.object, which cannot be kept", lambda: trainer.fit(model, data))
         trainer, model, data = small(directory, ours(), ours=ours())
-        fails(ValueError, "this model is saved by dlrover.LightningCheckpoint already", lambda: trainer.fit(model, data))
+        fails(ValueError, "this model is saved by dlrover.LightningCheckpoint already",
+              lambda: trainer.fit(model, data))
         trainer, model, data = small(directory, ours=ours())
         trainer.strategy.__class__ = type("MyStrategy", (pl.strategies.Strategy,), dict(vars(type(trainer.strategy))))
         fails(ValueError, "what a rank has under strategy MyStrategy is not known, and would be lost",

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An autoencoder in Lightning, as its documentation begins with, of digits that are drawn here instead of downloaded.
 
-    srun --dlrover --nodes=2 --ntasks-per-node=1 python lightning.py --nodes 2      # under a supervisor
-    python lightning.py                                                          # alone: files in ./dlrover-ckpt
+    srun --dlrover --nodes=2 --ntasks-per-node=1 python lightning_autoencoder.py --nodes 2   # under a supervisor
+    python lightning_autoencoder.py             # alone: files in ./dlrover-ckpt
 
 Killed and started again, it goes on at the batch where it was. What is ours is marked.
 """
