@@ -343,6 +343,24 @@ def test_restored_on_another_split_and_back(top):
             shutil.rmtree(f"{top}/{used}")
 
 
+def train_in_agent(top, tp, pp, out):
+    """As under a job, whose agent offers step 3 of four ranks."""
+    import python_agent  # beside this file; not where a job of the cluster tests trains
+    rank = int(os.environ["RANK"])
+    own = f"{top}/agent.{rank}"
+    shutil.copytree(f"{top}/a", own, copy_function=os.symlink)
+    with python_agent.Agent(own, rank, step=3, made_by=4) as agent:
+        train(tp, pp, 3, out, None, 3)
+        assert agent.restored == 0 and set(agent.peeked) == {0, 1, 2, 3}, (agent.restored, agent.peeked)
+
+
+def test_under_a_job_another_split_is_taken_from_what_it_offers(top):
+    in_directory(f"{top}/a")
+    ranks(4, train, 2, 2, 3, f"{top}/out.a", None, 0)
+    ranks(2, train_in_agent, top, 2, 1, f"{top}/out.b")
+    ranks(1, compare, f"{top}/out.a", f"{top}/out.b")
+
+
 def strategies(tp, pp, top, first):
     """Saves as ours and as Megatron's own, or loads what was saved, and saves that as Megatron's own."""
     example.initialize(tp, pp)

@@ -72,7 +72,7 @@ class State:
                  metadata: dict | None) -> None:
         self._chunks, self._optimizers = [_unwrapped(chunk) for chunk in chunks], known(optimizer)
         self._metadata, self._checkpoint = metadata or {}, None
-        self._seen, self._rows = None, []
+        self._seen, self._rows, self._world = None, [], 0  # world: of the version
         self._takes = None  # of a restore, once it is prepared: what is not loaded in place, and where it is
 
     def inner(self) -> list[torch.optim.Optimizer]:
@@ -127,8 +127,8 @@ class State:
 
     def _make_state(self, had):
         """What the version has of an optimizer that made no step yet."""
-        regions, world = had, self._checkpoint.list(1)[0][3]
-        for rank in range(world):
+        regions = had
+        for rank in range(self._world):
             if any(STATE.match(name) for name in regions):
                 break
             regions = {region.name: region for region in self._checkpoint.regions(rank)}
@@ -141,6 +141,7 @@ class State:
                     one.optimizer.state[master][name] = torch.zeros_like(master.detach(), dtype=names[name])
 
     def prepare(self, had: dict[str, SavedRegion]) -> None:
+        self._world = self._checkpoint.list(1)[0][3]  # what a job offers is listed until it is restored
         self._make_state(had)
         same, other = {}, []
         for box in self._look():
@@ -160,7 +161,7 @@ class State:
 
     def _everywhere(self, name):
         """What each rank of the version had of one of these functions."""
-        for rank in range(self._checkpoint.list(1)[0][3]):
+        for rank in range(self._world):
             yield _plain.decode(self._checkpoint.peek(rank, NOTE))["objects"].get(name)
 
     def options(self, saved: list | None = None) -> list | None:
