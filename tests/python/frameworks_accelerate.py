@@ -34,8 +34,8 @@ for unwanted in ("DLROVER_AGENT_SOCKET", "DLROVER_CKPT_DIR") if "--train" not in
 try:
     import accelerate
     import torch
-    from accelerate.utils import (DataLoaderConfiguration, DistributedDataParallelKwargs, DistributedType,
-                                  FullyShardedDataParallelPlugin, ProjectConfiguration, set_seed)
+    from accelerate.utils import (DataLoaderConfiguration, DeepSpeedPlugin, DistributedDataParallelKwargs,
+                                  DistributedType, FullyShardedDataParallelPlugin, ProjectConfiguration, set_seed)
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(0)
@@ -377,6 +377,32 @@ def sharded(run):
     return run.end(accelerator, [p.full_tensor() for p in model.parameters()], plan.state_dict())
 
 
+def deepspeed(run, stage):
+    """DeepSpeed's plugin: the update is made by accelerator.backward()."""
+    os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", LOCAL_SIZE="1", DS_ACCELERATOR="cpu")
+    set_seed(7)
+    plugin = DeepSpeedPlugin(zero_stage=stage, gradient_accumulation_steps=2)
+    accelerator = dlrover.accelerate(accelerate.Accelerator(deepspeed_plugin=plugin), directory=f"{run.place}/ours")
+    model, count = net(), Count()
+    optimizer, plan = training(model)
+    model, optimizer, plan, loader = accelerator.prepare(model, optimizer, plan, loader_of(Rows()))
+    accelerator.register_for_checkpointing(count)
+    for epoch in accelerator.dlrover.epochs(EPOCHS):
+        for ids, x, y in loader:
+            with accelerator.accumulate(model):
+                loss = nn.functional.mse_loss(model(x), y)
+                accelerator.backward(loss)
+                optimizer.step()
+                plan.step()
+                optimizer.zero_grad()
+            count.seen += 1
+            run.batch(accelerator, epoch, ids, loss.item().hex(), plan.get_last_lr(), count.seen)
+            if accelerator.sync_gradients and accelerator.dlrover.step % 3 == 2:
+                accelerator.dlrover.save_now()
+                run.saves = accelerator.dlrover.step + 1
+    return run.end(accelerator, model.module.state_dict(), plan.state_dict())
+
+
 # name: (training, options, ranks, batches before the kill)
 P = functools.partial
 TRAININGS = {
@@ -400,6 +426,9 @@ TRAININGS = {
     "accumulates": (accumulates, {}, 1, 33),
     "stateful": (plain, {"use_stateful_dataloader": True}, 1, 20),
     "stateful_stream": (plain, {"use_stateful_dataloader": True, "dataset": Stream}, 1, 20),
+    "deepspeed_0": (deepspeed, {"stage": 0}, 1, 20),
+    "deepspeed_2": (deepspeed, {"stage": 2}, 1, 20),
+    "deepspeed_3": (deepspeed, {"stage": 3}, 1, 20),
     "own_resume": (own_resume, {}, 1, 18),
     "ranks": (plain, {"every": 2}, 2, 10),
     "ranks_noise": (plain, {"every": 2, "dataset": Noisy}, 2, 10),
@@ -640,8 +669,10 @@ def in_processes(function, ranks, directory):
 def check(name, directory):
     """A training of TRAININGS: undisturbed, killed, begun again."""
     function, options, ranks, kill = TRAININGS[name]
-    if "use_stateful_dataloader" in options and not importlib.util.find_spec("torchdata"):
-        raise unittest.SkipTest("no torchdata")
+    needs = {"use_stateful_dataloader": "torchdata", "stage": "deepspeed"}
+    lacks = [module for option, module in needs.items() if option in options and not importlib.util.find_spec(module)]
+    if lacks:
+        raise unittest.SkipTest(f"no {lacks[0]}")
     calm = in_processes(lambda: function(Run(f"{directory}/calm"), **options), ranks, f"{directory}/1")
     killed = in_processes(lambda: function(Run(f"{directory}/killed", kill), **options), ranks, f"{directory}/2")
     assert killed is None, "it was not killed"

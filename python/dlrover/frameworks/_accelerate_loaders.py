@@ -10,8 +10,7 @@ import torch
 from .batches import numbers, put
 from .versions import require
 
-hf = require("accelerate", "1.0", ["data_loader.DataLoaderShard.get_sampler", "data_loader.DataLoaderStateMixin.end",
-                                   "utils.broadcast_object_list"])
+hf = require("accelerate", "1.0", ["data_loader.DataLoaderShard.get_sampler", "data_loader.DataLoaderStateMixin.end"])
 END = object()
 
 

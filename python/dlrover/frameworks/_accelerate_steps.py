@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 import operator
-import os
-import re
 import typing
 import warnings
 
-from ._accelerate_loaders import Place, hf
+from . import _accelerate_parts
+from ._accelerate_loaders import Place
 from .batches import numbers
 from .session import Session
 
@@ -51,53 +50,20 @@ class Training:
 
     # --- begin and end --------------------------------------------------------------------------
 
-    def _prepared(self):
-        accelerator = self.accelerator
-        return [*accelerator._models, *accelerator._optimizers, *accelerator._schedulers, *accelerator._custom_objects]
-
-    def _objects(self, models, optimizers):
-        """By name, what is saved beside the first model and the optimizers."""
-        accelerator = self.accelerator
-        known = [*models, *optimizers, *accelerator._optimizers, *accelerator._schedulers]
-        others = [one for one in accelerator._custom_objects if all(one is not other for other in known)]
-        objects = {f"{name}_{i}": one for name, ones in (("scheduler", accelerator._schedulers), ("custom", others))
-                   for i, one in enumerate(ones)}
-        objects.update({f"model_{i}": one for i, one in enumerate(models) if i}, position=self)
-        if accelerator.scaler is not None:
-            objects["scaler"] = accelerator.scaler
-        return objects
-
     def open(self) -> None:
         """Once, as soon as there is what is trained: binds and restores. Errors are those of Session.open()."""
         accelerator = self.accelerator
         if self.opened or not accelerator._optimizers:
             return
-        models = list({id(one): one for one in accelerator._models}.values())
-        if not models:
-            raise ValueError("dlrover.accelerate: an optimizer is prepared and no model: prepare() the model, too")
-        if accelerator.has_lomo_optimizer:
-            raise ValueError("dlrover.accelerate: LOMO updates amid backward(), where no step ends: use another one")
-        optimizers = [one.optimizer for one in accelerator._optimizers]
-        # Its DDP is not in _models, which have what it wraps.
-        self.replicated = (accelerator.distributed_type.value.startswith("MULTI_")
-                           and not getattr(accelerator, "parallelism_config", None))
-        self.started_from = self.steps = self.session.open(
-            models[0], optimizers if len(optimizers) > 1 else optimizers[0],
-            replicated=self.replicated, **self._objects(models, optimizers))
-        self.opened, self._known, self._random = True, self._prepared(), numbers(devices=True)
+        arguments, optimizers = _accelerate_parts.of(accelerator)
+        self.replicated = arguments["replicated"]
+        self.started_from = self.steps = self.session.open(**arguments, position=self)
+        self.opened, self._known, self._random = True, _accelerate_parts.prepared(accelerator), numbers(devices=True)
         self._hooks = [one.register_step_post_hook(self._updated) for one in optimizers]
+        if arguments["optimizer"] is None:  # nothing else waits until the last save let go
+            self._hooks += [one.register_step_pre_hook(lambda *_: self.session.fence()) for one in optimizers]
         if self.steps and accelerator.project_configuration.automatic_checkpoint_naming:
-            self._name_on()
-
-    def _name_on(self):
-        """save_state() refuses a name that is there, as of steps that are trained again since the restore."""
-        accelerator = self.accelerator
-        folder = os.path.join(accelerator.project_dir, "checkpoints")
-        found = [re.fullmatch("checkpoint_([0-9]+)", name) for name in
-                 (os.listdir(folder) if os.path.isdir(folder) else [])]
-        free = [max([self._saved["save_iteration"], *(int(one[1]) + 1 for one in found if one)])]
-        hf.utils.broadcast_object_list(free)  # of rank 0: folders may be each node's own
-        accelerator.project_configuration.iteration = free[0]
+            _accelerate_parts.name_on(accelerator, self._saved["save_iteration"])
 
     def must_open(self, what: str) -> None:
         self.open()
@@ -131,7 +97,8 @@ class Training:
         """The state is that after a step. at_end: and its epoch is over."""
         self.pending, self._at_end = None, at_end
         self.steps += 1
-        if len(self._prepared()) != len(self._known) or any(map(operator.is_not, self._prepared(), self._known)):
+        now = _accelerate_parts.prepared(self.accelerator)
+        if len(now) != len(self._known) or any(map(operator.is_not, now, self._known)):
             self.tell("what was prepared or registered after the training began is not saved")
         self.session.step(self.steps)
         self.save()

@@ -19,14 +19,14 @@ import contextlib
 import functools
 import typing
 
-from ._accelerate_loaders import hf
+from ._accelerate_parts import hf
 from ._accelerate_steps import Training
 from .session import Session
 from .versions import require
 
 OURS = ("accumulate", "backward", "end_training", "free_memory", "load_state", "no_sync", "prepare_data_loader",
         "save_state", "skip_first_batches")
-REFUSED = {"MEGATRON_LM": "use dlrover.megatron", "DEEPSPEED": "use dlrover.deepspeed", "XLA": "use CPUs or GPUs"}
+REFUSED = {"MEGATRON_LM": "use dlrover.megatron", "XLA": "use CPUs or GPUs"}
 require("accelerate", "1.0", [f"Accelerator.{name}" for name in OURS])
 
 

@@ -68,6 +68,23 @@ def _check(engine):
             raise ValueError(f"dlrover.deepspeed: {what} cannot be saved: {lost}")
 
 
+def parts(engine: torch.nn.Module) -> tuple[dict[str, typing.Any], torch.optim.Optimizer]:
+    """What Session.open() is to be given for an engine, and the optimizer that makes its updates. ValueError names what
+    cannot be saved.
+    """
+    _check(engine)
+    state = State(engine)
+    objects = {"engine": state, "scheduler": engine.lr_scheduler, "autocast": getattr(
+        engine.optimizer, "torch_autocast_gradscaler", engine.torch_autocast_z0_gradscaler)}
+    if engine.random_ltd_enabled():
+        objects["random_ltd"] = engine.random_ltd_scheduler
+    if engine.training_dataloader is not None and engine.curriculum_learning_enabled():
+        objects["data_sampler"] = engine.training_dataloader.data_sampler
+    optimizer = None if state.flats else state.inner
+    return {"model": engine.module, "optimizer": optimizer, "replicated": True, "sources": [state],
+            **{name: one for name, one in objects.items() if one is not None}}, state.inner
+
+
 class Engine:
     """What saves an engine. step: the one from which it goes on, 0: a fresh start.
 
@@ -82,23 +99,15 @@ class Engine:
     """
 
     def __init__(self, engine: torch.nn.Module, **given: typing.Any) -> None:
-        _check(engine)
-        self._engine, state = engine, State(engine)
+        arguments, inner = parts(engine)
+        self._engine = engine
         self.session = Session("deepspeed", **{name: given.pop(name) for name in OPTIONS if name in given})
-        objects = {"engine": state, "scheduler": engine.lr_scheduler, "autocast": getattr(
-            engine.optimizer, "torch_autocast_gradscaler", engine.torch_autocast_z0_gradscaler)}
-        if engine.random_ltd_enabled():
-            objects["random_ltd"] = engine.random_ltd_scheduler
-        if engine.training_dataloader is not None and engine.curriculum_learning_enabled():
-            objects["data_sampler"] = engine.training_dataloader.data_sampler
-        self.step = self.session.open(
-            engine.module, None if state.flats else state.inner, replicated=True, sources=[state],
-            **{name: one for name, one in objects.items() if one is not None}, **given)
+        self.step = self.session.open(**arguments, **given)
         self._at, self._micro, self._owed = engine.global_steps, engine.micro_steps, False
         self._hooks = [self._follow("step", self._stepped), self._follow("save_checkpoint", self._saved),
                        self._follow("load_checkpoint", self._replaced)]
-        if state.flats:  # nothing that is saved changes before the first of them
-            self._hooks.append(state.inner.register_step_pre_hook(lambda *_: self.session.fence()).remove)
+        if arguments["optimizer"] is None:  # nothing that is saved changes before the first of them
+            self._hooks.append(inner.register_step_pre_hook(lambda *_: self.session.fence()).remove)
 
     def _follow(self, name, then):
         """The engine's method, and then that: on the engine itself, which has it in the class. What undoes it."""
