@@ -342,7 +342,7 @@ def fp16_goes_on_with_its_loss_scale(place):
         within = os.path.join(place, str(stage))
         os.mkdir(within)
         calm = goes_on(within, zero=stage, dtype="fp16")
-        say(calm["ended"]["counters"], calm["ended"]["scale"])
+        assert calm["ended"]["scale"] and (stage == 0 or calm["ended"]["counters"][1] > 0), calm["ended"]
 
 
 def one_rank_goes_on_to_the_same_bits(place):
@@ -488,8 +488,49 @@ def a_load_after_it_is_told(place):
     assert codes == [0], texts[0][-4000:]
 
 
+class Odd(torch.optim.AdamW):
+    """Has state that is neither of a partition's form nor a number."""
+
+    def step(self, closure=None):
+        super().step(closure)
+        for p, state in self.state.items():
+            state["rows"] = p.new_zeros(3)
+
+
+def what_is_saved_waits_and_what_cannot_be_is_told(place):
+    def body():
+        for stage in 1, 2, 3:
+            args = copy.copy(DEFAULTS)
+            vars(args).update(directory=os.path.join(place, str(stage)), zero=stage)
+            engine = engine_of(args)
+            ck = dlrover.deepspeed(engine, directory=args.directory)
+            inner, asked = engine.optimizer.optimizer, []
+            masters = next(getattr(engine.optimizer, name) for name in (
+                "single_partition_of_fp32_groups", "fp32_partitioned_groups_flat") if hasattr(engine.optimizer, name))
+            list(update(engine))
+            list(update(engine))  # its learning rate is 0
+            ck.session.fence = lambda masters=masters, asked=asked: asked.append(sha(masters[0]))
+            before = sha(masters[0])
+            list(update(engine))
+            assert asked[0] == before != sha(masters[0]), "the masters change before the last save has let go of them"
+            inner.__class__ = Odd
+            list(update(engine))
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                engine.save_checkpoint(os.path.join(place, "native"))
+            reason = "step 4 is not saved, the training goes on: Odd's 'rows' has the shape (3,)"
+            assert [reason in str(one.message) for one in said if "dlrover" in str(one.message)] == [True], said
+            ck.close()
+            asked.clear()
+            list(update(engine))
+            assert not asked and not ck.session.failures and "step" not in vars(engine)
+
+    codes, texts = run(place, 1, body)
+    assert codes == [0], texts[0][-4000:]
+
+
 TESTS = (bad_input_is_one_line, a_load_after_it_is_told, another_stage_is_told_but_1_and_2_are_one,
-         a_save_between_the_parts_comes_after_the_last,
+         what_is_saved_waits_and_what_cannot_be_is_told, a_save_between_the_parts_comes_after_the_last,
          ordered_saves_come_at_the_end_of_a_step, offload_to_the_cpu_goes_on,
          fp32_goes_on_to_the_same_bits, bf16_goes_on_to_the_same_bits,
          bf16_with_fp32_accumulation_goes_on_to_the_same_bits, fp16_goes_on_with_its_loss_scale,
