@@ -640,6 +640,7 @@ TESTS = [spans, fsdp2_killed, evaluated_between, hybrid_killed, tensor_parallel_
 
 def main():
     torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", "FSDP2-wrapped module")  # about views that are not written to here
     chosen = sys.argv[1:] or [test.__name__ for test in TESTS]
     for test in TESTS:
         if test.__name__ in chosen:
