@@ -56,7 +56,8 @@ class Writer(StorageWriter):
     """For dcp.save(): the number at the end of checkpoint_id is the step, without one the last
     and 1. Tensors are registered at the first save and must keep their memory and layout, or be
     copied to buffers of the writer at each save: staged=True. They may change right after it then;
-    the next save waits until the last one has let go of the buffers. options are those of
+    the next save waits until the last one has let go of the buffers. For dcp.async_save() in a
+    thread, whose copies lie elsewhere each time, it is staged=True, too. options are those of
     Checkpoint.
     Under a job, a step of which no save is due is not saved (saved says so). Without one each is,
     where neither every nor a number in DLROVER_CKPT_EVERY says otherwise.
@@ -77,6 +78,10 @@ class Writer(StorageWriter):
     def reset(self, checkpoint_id: str | os.PathLike | None = None) -> None:
         step = step_of(checkpoint_id)
         self._step = self._step + 1 if step is None else step
+
+    def __reduce__(self) -> typing.NoReturn:
+        raise TypeError("a dlrover.dcp.Writer saves in its own process: dcp.async_save() is to have "
+                        "async_checkpointer_type=AsyncCheckpointerType.THREAD")
 
     def set_up_storage_writer(self, is_coordinator: bool, *args: typing.Any,
                               **kwargs: typing.Any) -> None:

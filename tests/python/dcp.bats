@@ -71,6 +71,10 @@ lose_two() {
     ranks 1 chosen
 }
 
+@test "DCP: async_save in a thread saves what was when it was called, in a process it is refused" {
+    ranks 2 asynchronous
+}
+
 @test "DCP: a program that is started again leaves nothing aside and keeps two versions" {
     ranks 2 restarted
 }

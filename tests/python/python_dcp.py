@@ -7,6 +7,7 @@ with it after a restore, whoever has which part of them.
 import io
 import json
 import os
+import pickle
 import random
 import shutil
 import signal
@@ -144,6 +145,28 @@ def calls():
             dcp.load(loaded, storage_reader=reader)
             check(loaded, step)
         dist.barrier()
+    writer.close()
+
+
+def asynchronous():
+    """dcp.async_save in a thread saves what was when it was called; in a process it is refused."""
+    writer, state = dlrover.dcp.Writer(staged=True), make(0)
+    for step in range(1, 4):
+        change(state, step)
+        saving = dcp.async_save(state, checkpoint_id=f"step-{step}", storage_writer=writer)
+        change(state, 100)  # trains on
+        saving.result()
+        dist.barrier()
+        loaded = make(0)
+        dcp.load(loaded, storage_reader=dlrover.dcp.Reader(step=step))
+        check(loaded, step)
+        dist.barrier()
+    try:
+        pickle.dumps(writer)  # what DCP does with it
+    except TypeError as error:
+        assert "AsyncCheckpointerType.THREAD" in str(error), error
+    else:
+        raise AssertionError("not refused")
     writer.close()
 
 
