@@ -5,18 +5,20 @@ that was not.
 
     frameworks_trainer.py [NAME …]                      runs all tests, or those named; prints 'N passed'
     frameworks_trainer.py --train --steps N --out FILE  is one rank of a training (RANK and the like from the
-                                                        environment, gloo); rank 0 writes the hash of the weights to FILE
+                                                        environment, gloo); rank 0 writes the weights' hash to FILE
 
 What users of the Trainer do, and where it is tested here:
-  torchrun, or srun with RANK set (ddp; --train)      gradient accumulation, the last step of an epoch a short one (all)
-  fp16's scaler, bf16 (scaler, numbers)               schedulers, that on a plateau too (numbers, plateau)
+  torchrun, or srun with RANK set; FSDP2 (ddp, sharded; --train)
+  gradient accumulation, the last step of an epoch a short one (all); a stream's last one too short (leftover)
+  fp16's scaler, bf16 (scaler, numbers); schedulers, that on a plateau too (numbers, plateau)
   save_strategy steps, epoch, no, best; load_best_model_at_end; early stopping (strategies, stopped_early)
-  resume_from_checkpoint=True given as well (given)   evaluation and predict in between (all, numbers)
-  several calls of train(), Trainers one after another, hyperparameter_search (calls, sweep, trials)
-  group_by_length (lengths)                           masked tokens, random crops (masked), in worker processes (workers)
-  IterableDataset shorter than max_steps (stream)     callbacks that end epochs, stop, or hold state (short_epochs, all)
-  max_steps or epochs (all, epochs), more of them later (longer)    label smoothing, NEFTune, full_determinism (numbers)
-  ignore_data_skip (numbers)                          push_to_hub: it takes output_dir without what begins with _ (hub)
+  resume_from_checkpoint=True given as well (given); evaluation and predict in between (all, numbers)
+  several calls of train(), Trainers one after another (calls); hyperparameter_search (bad_input)
+  group_by_length (lengths); masked tokens, random crops (masked); worker processes of a loader (workers)
+  IterableDataset shorter than max_steps (stream); callbacks that end epochs, stop, or hold state (short_epochs, all)
+  max_steps or epochs (all, epochs), more of them later (finished); ignore_data_skip (numbers)
+  label smoothing, NEFTune, full_determinism, seeds (numbers)
+  push_to_hub, which takes of output_dir what does not begin with _ (finished)
 """
 import argparse
 import contextlib
@@ -383,8 +385,10 @@ def test_stream():
 
 
 def test_leftover():
-    """A stream's last batches are too few for an update: their gradients go into the next pass, unsaved."""
-    compare({"stream": True, "args": {"gradient_accumulation_steps": 4}}, [["step", 2], ["step", 3], ["step", 6]])
+    """A stream's last batches are too few for an update: their gradients go into the next pass, and are not saved."""
+    args = {"gradient_accumulation_steps": 4, "max_steps": 8}
+    compare({"stream": True, "args": args}, [["step", 3]])
+    compare({"stream": True, "each": False, "args": {**args, "save_strategy": "epoch"}}, [["step", 4]])
 
 
 def test_short_epochs():
@@ -473,7 +477,8 @@ def test_calls():
                 same(want, one, f"killed in train() {kill[0]}")
             assert text_of(folder, "on").count("is run again and not saved") == untold, text_of(folder, "on")
             steps = batches_of(folder, "on")
-            assert len(steps[kill[2] - 1]) < len(batches_of(folder, "calm")[kill[2] - 1]), "it was trained from its start"
+            want = batches_of(folder, "calm")[kill[2] - 1]
+            assert len(steps[kill[2] - 1]) < len(want), "it was trained from its start"
 
 
 def test_finished():
@@ -641,7 +646,7 @@ def train_sft(folder, with_ours, kill):
 
 def test_sft():
     try:
-        import trl  # pylint: disable=unused-import
+        import trl  # noqa: F401  pylint: disable=unused-import
     except ImportError as error:
         print(f"skipped: sft: {error}")
         return
