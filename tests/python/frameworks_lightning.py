@@ -646,8 +646,8 @@ def test_a_job_restores_and_saves_one_fit_of_a_process():
             warnings.simplefilter("always")
             again = Run(ROWS["shuffled, accumulated"], directory, seed=3)
             other = Run({"max_epochs": 1}, directory + "/2", seed=4)
-        adapter.LightningCheckpoint._in_job = False
-        assert agent.restored == 0 and again.ours._session.in_job and other.ours._session is None
+        adapter.LightningCheckpoint._used_in_job = False
+        assert agent.restored == 0 and again.ours._session.in_job and not other.ours._used
         assert again.seen == whole.seen[-len(again.seen):] and again.seen[0][2] == 6
         assert weights(again.model) == weights(whole.model) and len(other.seen) == BATCHES
         assert [str(one.message) for one in told if "dlrover" in str(one.message)] == [

@@ -42,7 +42,7 @@ class LightningCheckpoint:
     restore.
     """
 
-    _in_job = False  # one of this process was saved
+    _used_in_job = False  # by this process
 
     def __new__(cls, **_options: typing.Any) -> LightningCheckpoint:
         return object.__new__(attach.derived(LightningCheckpoint))
@@ -51,7 +51,7 @@ class LightningCheckpoint:
         super().__init__()
         self._options, self._session, self._trainer = options, None, None
         self._saved, self._now, self._averages, self._checks = None, None, {}, None
-        self._reading = self._asked = self._between = False
+        self._used = self._reading = self._asked = self._between = False
         self._failed = 0
 
     def __reduce__(self):  # a Trainer that spawns its ranks sends it to them
@@ -71,16 +71,16 @@ class LightningCheckpoint:
         if trainer.fast_dev_run:
             return
         session = Session("LightningCheckpoint", **{**attach.place(trainer), **self._options})
-        if self._session or session.in_job and LightningCheckpoint._in_job:
+        if self._used or session.in_job and LightningCheckpoint._used_in_job:
             warnings.warn("dlrover.LightningCheckpoint: a second fit() is not saved, the first was", RuntimeWarning)
             return
         replicated = attach.is_replicated(trainer)
-        self._trainer, optimizers = trainer, trainer.optimizers
+        self._trainer, self._session, optimizers = trainer, session, trainer.optimizers
         _plain.encode(Objects({"lightning": self._state}).look(), "the state")  # ValueError: what cannot be kept
         attach.regroup(trainer, session.peek().get("lightning"))
         step = session.open(trainer.strategy.model, optimizers[0] if len(optimizers) == 1 else optimizers,
                             replicated, lightning=self._state)
-        self._session, LightningCheckpoint._in_job = session, session.in_job
+        self._used, LightningCheckpoint._used_in_job = True, session.in_job
         if session.in_job:
             attach.no_requeue(trainer)
         if step:
@@ -126,12 +126,12 @@ class LightningCheckpoint:
         if self._checks is not None:
             self._trainer.num_sanity_val_steps = self._checks
         self._trainer = self._saved = self._checks = None
-        if self._session:
-            self._session.close()
+        self._session.close()
 
     def _batch_done(self, ends):
-        with self._session.guard("what was logged earlier in this epoch is left out"):
-            state.add_averages(self._trainer, self._averages)
+        if self._averages:
+            with self._session.guard("what was logged earlier in this epoch is left out"):
+                state.add_averages(self._trainer, self._averages)
         if not ends:  # else the end of the epoch belongs to it
             self._boundary(False)
 
@@ -172,21 +172,10 @@ class LightningCheckpoint:
         state.fit_world(saved, trainer.world_size, trainer.accumulate_grad_batches)
         state.put(trainer, saved)
         attach.regrouped(trainer)
-        trainer.fit_loop.setup_data = self._end_again
+        attach.end_again(trainer)
         if not saved["between"]:
             warnings.filterwarnings("ignore", NOT_RESUMABLE)
             trainer.fit_loop.epoch_loop._should_check_val_fx = self._go_on
-
-    def _end_again(self):
-        """In the place of the loop's setup_data(), once: a training that was done is left out by Lightning as a whole.
-        What callbacks do at its end, as putting averaged weights in their place, is done again.
-        """
-        loop = self._trainer.fit_loop
-        del loop.setup_data
-        loop.setup_data()
-        if loop.done and loop.max_batches:
-            loop.on_run_start()
-            loop.on_run_end()
 
     def _go_on(self, fetcher):
         """In the place of _should_check_val_fx(), which Lightning asks before the first batch of a restart: whether

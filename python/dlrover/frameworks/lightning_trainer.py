@@ -100,6 +100,22 @@ def follow(trainer: typing.Any, batch_done: typing.Callable[[bool], None],
     inner.on_advance_end, fit.on_advance_end = batch_end, epoch_end
 
 
+def end_again(trainer: typing.Any) -> None:
+    """After a restore: a training that was done is left out by Lightning as a whole. What callbacks do at its end, as
+    putting averaged weights in their place, is done again.
+    """
+    fit = trainer.fit_loop
+
+    def setup_data():
+        del fit.setup_data  # once
+        fit.setup_data()
+        if fit.done and fit.max_batches:
+            fit.on_run_start()
+            fit.on_run_end()
+
+    fit.setup_data = setup_data
+
+
 def unfollow(trainer: typing.Any) -> None:
     """What was put into the loops is taken out."""
     for loop in trainer.fit_loop, trainer.fit_loop.epoch_loop:
