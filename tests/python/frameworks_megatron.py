@@ -9,6 +9,7 @@ optimizer, are compared as Megatron's own torch_dist saves them.
 """
 import hashlib
 import importlib.util
+import io
 import logging
 import os
 import queue
@@ -175,11 +176,11 @@ def train(tp, pp, steps, out=None, die=None, begin=None):
         dlrover.megatron.Training.restore = restore
     model, optimizer = example.train(arguments(tp, pp, steps), after)
     if out:
-        save(everything(model, optimizer), out)
+        save_as_megatron(everything(model, optimizer), out)
     torch.distributed.destroy_process_group()
 
 
-def save(state, out, **more):
+def save_as_megatron(state, out, **more):
     os.makedirs(out, exist_ok=True)
     torch.distributed.barrier()
     return dist_checkpointing.save(state, out, **more)
@@ -371,10 +372,10 @@ def strategies(tp, pp, top, first):
             forward_step_func=example.forward, data_iterator=data, model=model, num_microbatches=4,
             seq_length=example.LENGTH, micro_batch_size=example.MICRO_BATCH, forward_only=False)
         optimizer.step()
-        save(everything(model, optimizer), f"{top}/own")
+        save_as_megatron(everything(model, optimizer), f"{top}/own")
         ours = {"sharded_strategy": dlrover.megatron.SaveStrategy()}
-        save(everything(model, optimizer), f"{top}/ours", **ours)
-        request = save(everything(model, optimizer), f"{top}/async", async_sharded_save=True, **ours)
+        save_as_megatron(everything(model, optimizer), f"{top}/ours", **ours)
+        request = save_as_megatron(everything(model, optimizer), f"{top}/async", async_sharded_save=True, **ours)
         for parameter in model.parameters():
             parameter.data.zero_()  # the state may change at once
         request.execute_sync()
@@ -383,7 +384,7 @@ def strategies(tp, pp, top, first):
         for name, more in ("ours", {"sharded_strategy": dlrover.megatron.LoadStrategy()}), ("async", {}):
             state = everything(model, optimizer, True)  # load() fills these tensors in place
             dist_checkpointing.load(state, f"{top}/{name}", strict="raise_all", **more)
-            save(state, f"{top}/again.{name}.{tp}.{pp}")
+            save_as_megatron(state, f"{top}/again.{name}.{tp}.{pp}")
     torch.distributed.destroy_process_group()
 
 
@@ -457,6 +458,7 @@ class Unit(torch.nn.Module):
                  for i, (layer, part) in enumerate(zip(self.layers, self.parts))}
         state.update({f"object.{i}": ShardedObject("layers.object", {"of": self.value, "layer": layer}, (4,), (layer,),
                                                    replica_id=self.rank) for i, layer in enumerate(self.layers)})
+        state["stream"] = ShardedObject("stream", io.BytesIO(b"%d" % self.value), (1,), (0,), replica_id=self.rank)
         return {**state, "words": tensor("words", self.words, rows, allow_shape_mismatch=True),
                 "same": tensor("same", self.same, replica_id=self.rank), "here": LocalNonpersistentObject(self.value),
                 "halves": ShardedTensorFactory("halves", self.pair, self.halve, torch.cat)}
@@ -476,11 +478,23 @@ def unit(make, save=None, find=None, same=True):
     parallel_state.initialize_model_parallel(world)
     model = make(rank, world, save or -1)
     want = make(rank, world, find or save)
+    directory = os.environ["DLROVER_CKPT_DIR"] + ".own"
+    if save:
+        written = {"sharded_strategy": dlrover.megatron.SaveStrategy(), "validate_access_integrity": False}
+        save_as_megatron(model.sharded_state_dict({"dp_cp_group": ""}), directory, **written)
+    else:
+        asked = {name: one for name, one in model.sharded_state_dict({"dp_cp_group": ""}).items() if "object" in name}
+        asked["stream"] = ShardedObject("stream", None, (1,), (0,))
+        found = dist_checkpointing.load(asked, directory, dlrover.megatron.LoadStrategy(),
+                                        validate_access_integrity=False)
+        assert found.pop("stream").getvalue() == b"%d" % find
+        assert [one["layer"] for one in found.values()] == model.layers and found["object.0"]["of"] == find
     ck = dlrover.megatron.bind(model)
     assert ck.restore() == (find or 0)
     if find:
         for (name, value), (_, other) in zip(model.state_dict().items(), want.state_dict().items()):
             assert not same or torch.equal(value, other), (name, value, other)
+        assert model.kept.pop("stream").getvalue() == b"%d" % find
         assert model.kept == {f"object.{i}": {"of": find, "layer": layer} for i, layer in enumerate(model.layers)}
     else:
         ck.step(save)
@@ -505,10 +519,11 @@ def test_wholes_as_dist_checkpointing_describes_them(top):
         ranks(world, unit, second, None, 7)
 
 
-def refusals(top):
+def refusals():
+    bind, start_ = dlrover.megatron.bind, "dlrover.megatron.bind(): "
+    refused(ValueError, start_ + "parallel_state.initialize_model_parallel() comes before it", bind,
+            torch.nn.Linear(1, 1))
     example.initialize(1, 1)
-    bind = dlrover.megatron.bind
-    start_ = "dlrover.megatron.bind(): "
     refused(ValueError, start_ + "a Linear has no sharded_state_dict(): give a model of Megatron-core, or the list of "
             "its chunks", bind, torch.nn.Linear(1, 1))
     _, model, optimizer, _ = example.make(arguments(1, 1, 0))
@@ -529,6 +544,8 @@ def refusals(top):
         ShardedTensor.from_rank_offsets(key, whole.clone(), replica_id=replica)]
     refused(ValueError, "'halves' is a copy that a ShardedTensorFactory makes, which cannot be saved in place: use "
             "SaveStrategy", bind(made).restore)
+    refused(ValueError, "'layers.weight@0.0.0' is on the meta device: give it memory (to_empty) before dlrover.bind()",
+            bind(wide(0, 1, 1).to("meta")).restore)
     part = ShardedTensor.from_rank_offsets("w", torch.zeros(4, 6).t())
     refused(ValueError, "'w' is not contiguous: items 1 to 5 of it, which this rank's optimizer has, are no boxes of "
             "the whole", lambda: list(megatron_state._boxes(part, part.data, torch.zeros(4), "w", 1, 5)))
@@ -536,7 +553,7 @@ def refusals(top):
 
 def test_what_would_be_lost_is_refused_by_name(top):
     in_directory(f"{top}/ck")
-    ranks(1, refusals, top)
+    ranks(1, refusals)
 
 
 # --- the command -------------------------------------------------------------------------

@@ -2,19 +2,34 @@
 """The checkpoints that Megatron makes by itself, in our files."""
 from __future__ import annotations
 
+import dataclasses
+import io
 import os
 import typing
 import unittest.mock
 
 import torch
 from megatron.core.dist_checkpointing.core import CheckpointingException
-from megatron.core.dist_checkpointing.mapping import ShardedTensor
+from megatron.core.dist_checkpointing.dict_utils import dict_list_map_inplace
+from megatron.core.dist_checkpointing.mapping import ShardedObject, ShardedTensor
 from megatron.core.dist_checkpointing.strategies import torch as torch_dist
 from megatron.core.dist_checkpointing.strategies.async_utils import AsyncRequest
 from megatron.core.dist_checkpointing.strategies.base import StrategyAction, register_default_strategy
 from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 
 from .. import dcp
+
+
+STREAM = "io.BytesIO"  # what Transformer Engine keeps beside its tensors may be one
+
+
+def to_plain(value: typing.Any) -> typing.Any:
+    """A ShardedObject's data as a value that can be kept."""
+    return (STREAM, value.getvalue()) if isinstance(value, io.BytesIO) else value
+
+
+def from_plain(value: typing.Any) -> typing.Any:
+    return io.BytesIO(value[1]) if isinstance(value, tuple) and value[:1] == (STREAM,) else value
 
 
 class SaveStrategy(torch_dist.TorchDistSaveShardedStrategy):
@@ -31,6 +46,9 @@ class SaveStrategy(torch_dist.TorchDistSaveShardedStrategy):
             return super().async_save(sharded_state_dict, checkpoint_dir)
         # pylint: disable=protected-access
         flat, _, _ = torch_dist._replace_state_dict_keys_with_sharded_keys(sharded_state_dict, True)
+        for key, parts in flat.items():
+            flat[key] = [dataclasses.replace(one, data=to_plain(one.data)) if isinstance(one, ShardedObject) else one
+                         for one in parts]
         state = torch_dist.mcore_to_pyt_state_dict(flat, False)
         planner = torch_dist.MCoreSavePlanner(dedup_replicated_tensors=False, flatten_state_dict=False)
         planner.set_up_planner(state, None, True)
@@ -65,7 +83,10 @@ class LoadStrategy(torch_dist.TorchDistLoadShardedStrategy):
     what SaveStrategy saved.
     """
 
-    load = _reading(torch_dist.TorchDistLoadShardedStrategy.load)
+    def load(self, sharded_state_dict: dict, checkpoint_dir: typing.Any) -> dict:
+        read = _reading(torch_dist.TorchDistLoadShardedStrategy.load)
+        return dict_list_map_inplace(from_plain, read(self, sharded_state_dict, checkpoint_dir))
+
     load_sharded_metadata = _reading(torch_dist.TorchDistLoadShardedStrategy.load_sharded_metadata)
 
     def load_tensors_metadata(self, checkpoint_dir: str, metadata: Metadata | None = None) -> dict[str, ShardedTensor]:

@@ -19,6 +19,7 @@ from .._checkpoint import Checkpoint, SavedRegion
 from .._source import Row
 from .._tree import NOTE
 from ._boxes import Box, cut, note, plan, pull
+from ._megatron_files import from_plain, to_plain
 from ._megatron_optimizer import MASTER, held, known, masters, options, put_options
 
 STATE = re.compile(r"optimizer\.state\.([^.]+)\.")
@@ -119,8 +120,10 @@ class State:
         if self._takes is None:
             seen = self._addresses()
             if seen != self._seen:
-                boxes = {box.name: box for box in reversed(self._look())}.values()  # tied ones once
-                self._rows, self._seen = [*(box.row() for box in boxes), note(boxes)], seen
+                boxes = {}
+                for box in self._look():
+                    boxes.setdefault(box.name, box)  # tied ones once
+                self._rows, self._seen = [*(box.row() for box in boxes.values()), note(boxes.values())], seen
         return self._rows
 
     # --- restore -------------------------------------------------------------------------
@@ -177,11 +180,11 @@ class State:
         """ShardedObjects by their unique keys."""
         found = [(chunk, name, one) for chunk, name, one in self._sharded() if isinstance(one, ShardedObject)]
         if saved is None:
-            return {one.unique_key: one.data for _, _, one in found}
+            return {one.unique_key: to_plain(one.data) for _, _, one in found}
         wanted = {one.unique_key for _, _, one in found}
         for had in self._everywhere("sharded_objects") if wanted - saved.keys() else ():
             saved = {**{key: had[key] for key in wanted & had.keys()}, **saved}
         for chunk, name, one in found:
             if one.unique_key in saved:
-                chunk.load_state_dict({name: saved[one.unique_key]}, strict=False)
+                chunk.load_state_dict({name: from_plain(saved[one.unique_key])}, strict=False)
         return None

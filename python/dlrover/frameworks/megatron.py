@@ -29,7 +29,7 @@ from .._checkpoint import Checkpoint
 from .session import Session
 from .versions import require
 
-require("megatron.core", "0.14", ["optimizer.distrib_optimizer.DistributedOptimizer._get_model_param_range_map"] + [
+require("megatron.core", "0.15", ["optimizer.distrib_optimizer.DistributedOptimizer._get_model_param_range_map"] + [
     f"dist_checkpointing.strategies.torch.{name}" for name in (
         "TorchDistSaveShardedStrategy", "TorchDistLoadShardedStrategy", "MCoreSavePlanner", "mcore_to_pyt_state_dict",
         "_get_filesystem_reader", "_replace_state_dict_keys_with_sharded_keys")])
@@ -115,6 +115,8 @@ class Training(Session):
 
     def __init__(self, model: torch.nn.Module | list[torch.nn.Module], optimizer: typing.Any = None,
                  metadata: dict | None = None, **more: typing.Any) -> None:
+        if not parallel_state.model_parallel_is_initialized():
+            raise ValueError("dlrover.megatron.bind(): parallel_state.initialize_model_parallel() comes before it")
         options = {name: more.pop(name) for name in ("directory", "rank", "world", "every", "fence_ms", "threads")
                    if name in more}
         super().__init__("megatron", **{"every": 0, **options})
