@@ -113,7 +113,7 @@ class Net(pl.LightningModule):
         self.seen(self.trainer, batch_idx, batch[0].tolist(), loss)
         self.log("loss", loss, on_step=True, on_epoch=True, batch_size=len(batch[0]))
         self.error(loss.detach().reshape(1), torch.zeros(1))
-        self.log("error", self.error, on_step=False, on_epoch=True)
+        self.log("error", self.error, on_step=False, on_epoch=True, batch_size=len(batch[0]))
         return loss
 
     def validation_step(self, batch, batch_idx):
@@ -370,8 +370,8 @@ ROWS = {
 }
 
 
-def test_rows_of_people(rows=None, every=3):
-    """A save after every step, gone on with from there."""
+def test_rows_of_people(rows=None, every=5):
+    """A save after every so many steps, gone on with from there."""
     for name, row in ROWS.items():
         if rows and name not in rows:
             continue
@@ -379,7 +379,7 @@ def test_rows_of_people(rows=None, every=3):
             whole = Run(row, directory, ours=False)
             shutil.rmtree(os.path.join(directory, "theirs"))
             steps = whole.trainer.global_step
-            for save in range(1, steps, every):
+            for save in (*range(1, steps - 2, every), steps - 2):  # the last is of a training that is done then
                 shutil.rmtree(os.path.join(directory, "ours"), ignore_errors=True)
                 shutil.rmtree(os.path.join(directory, "theirs"), ignore_errors=True)
                 cut = Run(row, directory, save=save, cut=save + 2)
@@ -765,7 +765,7 @@ def main():
     parser.add_argument("--out")
     parser.add_argument("--child")
     parser.add_argument("--row", action="append", help="rows of the table alone")
-    parser.add_argument("--every", type=int, default=3, help="of how many steps one is saved and gone on from")
+    parser.add_argument("--every", type=int, default=5, help="of how many steps one is saved and gone on from")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
