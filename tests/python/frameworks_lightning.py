@@ -667,21 +667,26 @@ def test_slurms_requeue_is_left_to_the_supervisor():
 
 def test_what_fails_in_a_save_is_one_warning():
     class Fails(Net):
-        fail = False
-
         def on_save_checkpoint(self, checkpoint):
-            if self.fail and self.trainer.callbacks[0]._reading:
+            if self.trainer.global_step:
                 raise OSError("no room")
 
     with tempfile.TemporaryDirectory() as directory, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         ours = dlrover.LightningCheckpoint(directory=directory + "/ours")
-        model = Fails(lambda *_: None)
-        at = pl.callbacks.LambdaCallback(on_train_start=lambda *_: setattr(model, "fail", True))
-        trainer, _, data = small(directory, at, ours=ours, enable_checkpointing=True, epochs=3)
+        trainer, model, data = small(directory, Order(ours, 3, None), ours=ours, epochs=2, net=Fails)
         trainer.fit(model, data)
-        assert trainer.current_epoch == 3 and ours.failures == 1, ours.failures
+        assert trainer.current_epoch == 2 and ours.failures == 1, ours.failures
         assert sum("is not saved, the training goes on: no room" in str(one.message) for one in told) == 1
+
+
+def test_weights_that_lightning_saves_alone_are_a_save_too():
+    with tempfile.TemporaryDirectory() as directory:
+        ours = dlrover.LightningCheckpoint(directory=directory + "/ours")
+        best = plc.ModelCheckpoint(directory + "/theirs", save_weights_only=True, every_n_train_steps=3)
+        trainer, model, data = small(directory, best, ours=ours, enable_checkpointing=True)
+        trainer.fit(model, data)
+        assert ours._session._saved == 6 and "save_checkpoint" not in vars(trainer)
 
 
 def test_what_cannot_be_saved_is_said_before_the_first_step():

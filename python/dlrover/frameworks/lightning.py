@@ -51,7 +51,7 @@ class LightningCheckpoint:
         super().__init__()
         self._options, self._session, self._trainer = options, None, None
         self._saved, self._now, self._averages, self._checks = None, None, {}, None
-        self._used = self._reading = self._asked = self._between = False
+        self._used = self._asked = self._between = False
         self._failed = 0
 
     def __reduce__(self):  # a Trainer that spawns its ranks sends it to them
@@ -85,8 +85,7 @@ class LightningCheckpoint:
             attach.no_requeue(trainer)
         if step:
             self._restore(step)
-        self._asked = False
-        attach.follow(trainer, self._batch_done, self._epoch_done)
+        attach.follow(trainer, self._batch_done, self._epoch_done, self._theirs)
 
     def on_train_epoch_start(self, trainer: typing.Any, pl_module: typing.Any) -> None:
         """A version from between two epochs: this one begins as it would have."""
@@ -107,10 +106,6 @@ class LightningCheckpoint:
         if self._session:
             self._session.fence()
 
-    def on_save_checkpoint(self, trainer: typing.Any, pl_module: typing.Any, checkpoint: typing.Any) -> None:
-        """Lightning saves."""
-        self._asked = self._asked or not self._reading
-
     def teardown(self, trainer: typing.Any = None, pl_module: typing.Any = None, stage: str = "") -> None:
         """As a callback's; a CheckpointIO's comes without arguments."""
         if stage == "fit":
@@ -127,6 +122,9 @@ class LightningCheckpoint:
             self._trainer.num_sanity_val_steps = self._checks
         self._trainer = self._saved = self._checks = None
         self._session.close()
+
+    def _theirs(self):
+        self._asked = True
 
     def _batch_done(self, ends):
         if self._averages:
@@ -151,14 +149,11 @@ class LightningCheckpoint:
         if saved:
             self._saved, = saved
             return None
-        self._reading = True
         try:
             return state.read(self._trainer, self._between)
         except Exception:
             self._failed += 1
             raise
-        finally:
-            self._reading = False
 
     def _restore(self, step):
         trainer, saved = self._trainer, self._saved

@@ -20,13 +20,13 @@ USED = ("callbacks.Callback", "plugins.io.TorchCheckpointIO", "utilities.combine
         "trainer.connectors.checkpoint_connector._CheckpointConnector.dump_checkpoint",
         "trainer.connectors.checkpoint_connector._CheckpointConnector.restore_training_state",
         "trainer.connectors.checkpoint_connector._CheckpointConnector.restore_callbacks",
-        "loops.fit_loop._FitLoop.on_advance_end", "loops.fit_loop._FitLoop.is_resuming",
+        "Trainer.save_checkpoint", "loops.fit_loop._FitLoop.on_advance_end", "loops.fit_loop._FitLoop.is_resuming",
         "loops.training_epoch_loop._TrainingEpochLoop._should_check_val_fx",
         "loops.training_epoch_loop._TrainingEpochLoop.restarted_on_last")
 STRATEGIES = ("SingleDeviceStrategy", "DDPStrategy", "ModelParallelStrategy")
 OTHERS = {"DeepSpeedStrategy": ": use dlrover.deepspeed", "FSDPStrategy": ": use ModelParallelStrategy",
           "XLAStrategy": "", "SingleDeviceXLAStrategy": ""}  # derived from these, and not what they are
-PUT_IN = ("on_advance_end", "_should_check_val_fx", "setup_data")  # of loops, while a fit() runs
+PUT_IN = ("on_advance_end", "_should_check_val_fx", "setup_data", "save_checkpoint")  # while a fit() runs
 TUNERS = {"BatchSizeFinder", "LearningRateFinder"}
 # They give the optimizer the groups of parameters that it had, in on_fit_start().
 REGROUP = {"BaseFinetuning"}
@@ -82,10 +82,10 @@ def to_front(trainer: typing.Any, callback: typing.Any) -> None:
     trainer.callbacks = others[:at] + [callback] + others[at:]
 
 
-def follow(trainer: typing.Any, batch_done: typing.Callable[[bool], None],
-           epoch_done: typing.Callable[[], None]) -> None:
+def follow(trainer: typing.Any, batch_done: typing.Callable[[bool], None], epoch_done: typing.Callable[[], None],
+           saved: typing.Callable[[], None]) -> None:
     """Until unfollow(): batch_done(whether the epoch ends with it) and epoch_done() are called when nothing is left to
-    do of a batch, or of an epoch.
+    do of a batch, or of an epoch; saved() when Lightning has written a file of its own.
     """
     fit, inner = trainer.fit_loop, trainer.fit_loop.epoch_loop
 
@@ -97,7 +97,11 @@ def follow(trainer: typing.Any, batch_done: typing.Callable[[bool], None],
         end()
         epoch_done()
 
-    inner.on_advance_end, fit.on_advance_end = batch_end, epoch_end
+    def save_checkpoint(*args, save=trainer.save_checkpoint, **kwargs):
+        save(*args, **kwargs)
+        saved()
+
+    inner.on_advance_end, fit.on_advance_end, trainer.save_checkpoint = batch_end, epoch_end, save_checkpoint
 
 
 def end_again(trainer: typing.Any) -> None:
@@ -117,10 +121,10 @@ def end_again(trainer: typing.Any) -> None:
 
 
 def unfollow(trainer: typing.Any) -> None:
-    """What was put into the loops is taken out."""
-    for loop in trainer.fit_loop, trainer.fit_loop.epoch_loop:
+    """What was put in is taken out."""
+    for one in trainer, trainer.fit_loop, trainer.fit_loop.epoch_loop:
         for name in PUT_IN:
-            vars(loop).pop(name, None)
+            vars(one).pop(name, None)
 
 
 def regroup(trainer: typing.Any, before: dict[str, typing.Any] | None) -> None:
