@@ -12,7 +12,7 @@ setup_file() {
     cluster_up 5 5
     # As in the repository: one of them trains what is in examples/.
     mkdir -p "$(alice_home)/tests/python"
-    cp "$REPO"/tests/python/frameworks_*.py "$(alice_home)/tests/python/"
+    cp "$REPO"/tests/python/*.py "$(alice_home)/tests/python/"
     ln -s /opt/dlrover/share/dlrover/examples "$(alice_home)/examples"
     # Slow enough to be met in the middle, and a rank that ends when its test says so. Without the suite it finds the
     # others as with it.
@@ -42,6 +42,7 @@ def pace(*_):
 
 register_optimizer_step_post_hook(pace)
 del sys.argv[0]
+sys.path[0] = os.path.dirname(sys.argv[0])
 runpy.run_path(sys.argv[0], run_name="__main__")
 PY
     # NAME OUT [OPTIONS]: what the training ends with is in OUT
