@@ -325,7 +325,7 @@ def newest(directory, world):
     return max(set.intersection(*steps))
 
 
-SPLITS = (1, 2, 2), (4, 1, 4), (2, 1, 4), (1, 4, 4), (1, 1, 1), (1, 1, 4)  # TP, PP, ranks
+SPLITS = (1, 2, 2), (4, 1, 4), (2, 1, 4), (1, 1, 4)  # TP, PP, ranks
 
 
 def test_restored_on_another_split_and_back(top):
