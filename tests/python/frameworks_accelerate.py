@@ -793,6 +793,33 @@ def train(args):
     accelerator.end_training()
 
 
+def another_world(directory):
+    """Killed with two ranks, gone on with one: what is left of the epoch is what neither has seen."""
+    options = {"every": 2, "use_seedable_sampler": True}
+    place = f"{directory}/killed"
+    assert in_processes(lambda: plain(Run(place, 10), **options), 2, f"{directory}/1") is None
+    (lines, _), = in_processes(lambda: plain(Run(place), **options), 1, f"{directory}/2")
+    (whole, _), = in_processes(lambda: plain(Run(f"{directory}/calm"), **options), 1, f"{directory}/3")
+    sampled = [[line.split("]")[0] for line in one.split("\n")] for one in (lines, whole)]
+    assert sampled[0] == sampled[1][11 + 4:], f"after 4 batches of its second epoch it has\n{lines}"
+
+
+def launched(directory):
+    """In the function that a notebook starts."""
+    def function():
+        found = plain(Run(directory), every=2)
+        assert found[0].count("\n") == 6 * EPOCHS - 1, found[0]
+        with open(f"{directory}/done.{accelerate.PartialState().process_index}", "w", encoding="ascii"):
+            pass
+
+    os.makedirs(directory)
+    in_processes(lambda: accelerate.debug_launcher(function, num_processes=2), 1, f"{directory}/1")
+    assert len(glob.glob(f"{directory}/done.*")) == 2 and len(glob.glob(f"{directory}/ours/r1-*")) > 0
+
+
+OTHERS = {"another_world": another_world, "launched": launched}
+
+
 def check_says(name, directory):
     function, ranks, text = SAYS[name]
     for found in in_processes(lambda: function(Run(directory)), ranks, directory):
@@ -823,9 +850,10 @@ def main():
         compare(directory)
         return
     failed, passed, skipped = [], 0, 0
-    for name in args.names or [*TRAININGS, *SAYS]:
+    for name in args.names or [*TRAININGS, *OTHERS, *SAYS]:
+        test = OTHERS.get(name) or functools.partial(check if name in TRAININGS else check_says, name)
         try:
-            (check if name in TRAININGS else check_says)(name, f"{directory}/{name}")
+            test(f"{directory}/{name}")
             passed += 1
             print(f"ok {name}", flush=True)
         except unittest.SkipTest as error:

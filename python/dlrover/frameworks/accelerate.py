@@ -162,7 +162,9 @@ def accelerate(accelerator: hf.Accelerator, **options: typing.Any) -> hf.Acceler
                          "FullyShardedDataParallelPlugin(fsdp_version=2)")
     if kind in REFUSED:
         raise ValueError(f"dlrover.accelerate: distributed_type {kind} is not known: {REFUSED[kind]}")
-    training = Training(accelerator, Session("accelerate", **options))
+    # The environment has them, but where debug_launcher() started the ranks.
+    place = {"rank": accelerator.process_index, "world": accelerator.num_processes}
+    training = Training(accelerator, Session("accelerate", **{**(place if place["world"] > 1 else {}), **options}))
     _Methods(accelerator, training, options)
     accelerator.dlrover = Loop(training)
     return accelerator
