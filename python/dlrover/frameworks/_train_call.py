@@ -39,7 +39,7 @@ def _step_of(folder):
 def _check(trainer):
     if trainer.is_deepspeed_enabled:
         raise ValueError("dlrover.TrainerCallback does not take what DeepSpeed holds (partitions, fp32 masters): "
-                         'give DeepSpeed "checkpoint": {"engine": "dlrover"} in its place')
+                         "train with Accelerate's plugin and dlrover.accelerate(), or with dlrover.deepspeed(engine)")
     if trainer.is_fsdp_enabled and trainer.accelerator.state.fsdp_plugin.fsdp_version == 1:
         raise ValueError("dlrover.TrainerCallback does not take FSDP of version 1, whose parameters are flat: "
                          'fsdp_config={"version": 2, ...} is saved')
