@@ -352,6 +352,7 @@ def train_in_agent(top, tp, pp, out):
     shutil.copytree(f"{top}/a", own, copy_function=os.symlink)
     with python_agent.Agent(own, rank, step=3, made_by=4) as agent:
         train(tp, pp, 3, out, None, 3)
+        assert dlrover.megatron.SaveStrategy().backend == "torch_dist"  # what is saved then is the supervisor's choice
         assert agent.restored == 0 and set(agent.peeked) == {0, 1, 2, 3}, (agent.restored, agent.peeked)
 
 
@@ -458,6 +459,8 @@ class Unit(torch.nn.Module):
                  for i, (layer, part) in enumerate(zip(self.layers, self.parts))}
         state.update({f"object.{i}": ShardedObject("layers.object", {"of": self.value, "layer": layer}, (4,), (layer,),
                                                    replica_id=self.rank) for i, layer in enumerate(self.layers)})
+        state.update({f"large.{i}": ShardedObject("layers.large", torch.full((20000,), float(self.value + layer)), (4,),
+                                                  (layer,)) for i, layer in enumerate(self.layers)})
         state["stream"] = ShardedObject("stream", io.BytesIO(b"%d" % self.value), (1,), (0,), replica_id=self.rank)
         return {**state, "words": tensor("words", self.words, rows, allow_shape_mismatch=True),
                 "same": tensor("same", self.same, replica_id=self.rank), "here": LocalNonpersistentObject(self.value),
@@ -495,6 +498,8 @@ def unit(make, save=None, find=None, same=True):
         for (name, value), (_, other) in zip(model.state_dict().items(), want.state_dict().items()):
             assert not same or torch.equal(value, other), (name, value, other)
         assert model.kept.pop("stream").getvalue() == b"%d" % find
+        for i, layer in enumerate(model.layers):
+            assert torch.equal(model.kept.pop(f"large.{i}"), torch.full((20000,), float(find + layer)))
         assert model.kept == {f"object.{i}": {"of": find, "layer": layer} for i, layer in enumerate(model.layers)}
     else:
         ck.step(save)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 import math
 import re
@@ -16,6 +17,7 @@ from megatron.core.optimizer.optimizer import MegatronOptimizer
 
 from .. import _plain, _slots
 from .._checkpoint import Checkpoint, SavedRegion
+from .._objects import _join as join
 from .._source import Row
 from .._tree import NOTE
 from ._boxes import Box, cut, note, plan, pull
@@ -64,6 +66,19 @@ def _boxes(part, owner, tensor, key, start=0, end=None):
                   (*part.global_offset[:before], *map(sum, zip(part.global_offset[before:], offset))),
                   part.allow_shape_mismatch)
         at += size
+
+
+class _Tensors(dict):
+    """Large tensors of a rank's objects, by name: each is read when it is asked for."""
+
+    def __init__(self, checkpoint, rank):
+        super().__init__()
+        self._read = lambda name: checkpoint.peek(rank, name)
+        self._regions = functools.cache(lambda: {region.name: region for region in checkpoint.regions(rank)})
+
+    def __missing__(self, name):
+        region = self._regions()[name]
+        return torch.frombuffer(self._read(name), dtype=_slots.torch_type(region)).view(region.shape)
 
 
 class State:
@@ -165,7 +180,8 @@ class State:
     def _everywhere(self, name):
         """What each rank of the version had of one of these functions."""
         for rank in range(self._world):
-            yield _plain.decode(self._checkpoint.peek(rank, NOTE))["objects"].get(name)
+            value = _plain.decode(self._checkpoint.peek(rank, NOTE))["objects"].get(name)
+            yield join(value, _Tensors(self._checkpoint, rank))
 
     def options(self, saved: list | None = None) -> list | None:
         """Of the optimizers."""
