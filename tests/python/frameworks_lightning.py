@@ -391,7 +391,10 @@ def test_rows_of_people(rows=None, every=5):
                 other = [pair for pair in zip(kept + again.seen, whole.seen) if pair[0] != pair[1]]
                 assert kept + again.seen == whole.seen, (f"{what}: {len(kept)} and {len(again.seen)} batches, "
                                                          f"{len(whole.seen)} undisturbed: {other[:1]}")
-                equal(again.result(), whole.result(), what)
+                had = whole.result()
+                if not again.seen:
+                    del had["plans"]  # of no use after the end: averaging of weights makes its own in an epoch only
+                equal(again.result(), had, what)
         print(f"  {name}: {steps} steps", flush=True)
 
 

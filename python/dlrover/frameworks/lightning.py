@@ -167,7 +167,7 @@ class LightningCheckpoint:
         state.fit_world(saved, trainer.world_size, trainer.accumulate_grad_batches)
         state.put(trainer, saved)
         attach.regrouped(trainer)
-        attach.end_again(trainer)
+        attach.end_again(trainer, self._session.guard)
         if not saved["between"]:
             warnings.filterwarnings("ignore", NOT_RESUMABLE)
             trainer.fit_loop.epoch_loop._should_check_val_fx = self._go_on

@@ -104,8 +104,17 @@ def follow(trainer: typing.Any, batch_done: typing.Callable[[bool], None], epoch
     inner.on_advance_end, fit.on_advance_end, trainer.save_checkpoint = batch_end, epoch_end, save_checkpoint
 
 
-def end_again(trainer: typing.Any) -> None:
-    """After a restore: a training that was done is left out by Lightning as a whole. What callbacks do at its end, as
+def _end(trainer, guard):
+    trainer.fit_loop.on_run_start()
+    for one in (*trainer.callbacks, trainer.lightning_module):
+        if LATE & names(one):  # made in its last epoch, which is not run again
+            vars(one).setdefault("_accumulate_grad_batches", trainer.accumulate_grad_batches)
+        with guard(f"what {type(one).__name__} does at the end of a training is not done again"):
+            one.on_train_end(*() if one is trainer.lightning_module else (trainer, trainer.lightning_module))
+
+
+def end_again(trainer: typing.Any, guard: typing.Callable[[str], typing.ContextManager[None]]) -> None:
+    """After a restore: a training that was done is left out by Lightning as a whole. What is done at its end, as
     putting averaged weights in their place, is done again.
     """
     fit = trainer.fit_loop
@@ -114,8 +123,7 @@ def end_again(trainer: typing.Any) -> None:
         del fit.setup_data  # once
         fit.setup_data()
         if fit.done and fit.max_batches:
-            fit.on_run_start()
-            fit.on_run_end()
+            _end(trainer, guard)
 
     fit.setup_data = setup_data
 
