@@ -144,15 +144,15 @@ class TrainCall:
             rest.set_epoch(self._epoch)  # an older Accelerate's would begin with the first epoch's order
         return rest
 
-    def _get_batches(self, get, iterator, *args, **kwargs):
+    def _get_batches(self, get, iterator, count, *args, **kwargs):
         if self.over:
             self.trainer.control.should_training_stop = True
             return [], None
         if self._one_more:
             next(iterator, None)
         self._one_more = False
-        self._batches.before_fetch()
-        return get(iterator, *args, **kwargs)
+        self._batches.before_fetch(self._first(), count)
+        return get(iterator, count, *args, **kwargs)
 
     def _load_numbers(self, *_):
         if self._first() or self.trainer.args.ignore_data_skip:  # else the epoch began with them

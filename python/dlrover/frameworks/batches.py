@@ -30,7 +30,7 @@ class Batches:
 
     def __init__(self) -> None:
         self._at_epoch, self._next = numbers(), 0
-        self._before, self._again = {}, {}  # by number of the batch in its epoch
+        self._before, self._again, self._wanted = {}, {}, ()  # by number of the batch in its epoch
 
     def begin_epoch(self, first: int = 0, fetched: int = 0, saved: dict[str, typing.Any] | None = None) -> None:
         """Before the loader is iterated. saved: what state() gave where the epoch goes on with batch first; the
@@ -40,20 +40,25 @@ class Batches:
         if saved:
             put(saved["at_epoch"])
             self._again = {first + i: one for i, one in enumerate(saved["before"]) if first}
-        self._before, self._next = {}, fetched
+        self._before, self._next, self._wanted = {}, fetched, (first,)
         self._at_epoch = numbers()
 
-    def before_fetch(self) -> None:
-        """Batches are fetched now, after something else was computed."""
+    def before_fetch(self, first: int, count: int) -> None:
+        """The batches of a step are fetched now, from first on, if not ahead of it; and maybe one more."""
+        self._wanted = (self._next, first + 1, first + count)
+        self._look()
+
+    def _look(self):
         if self._next in self._again:
             put(self._again.pop(self._next))
-        self._before[self._next] = numbers()
+        if self._next in self._wanted:  # to ask numpy takes longer than all else here
+            self._before[self._next] = numbers()
 
     def collate(self, collate: typing.Callable, items: typing.Any) -> typing.Any:
         """In the place of a loader's collate_fn, where batches are fetched in this process."""
         batch = collate(items)
         self._next += 1
-        self.before_fetch()
+        self._look()
         return batch
 
     def state(self, first: int) -> dict[str, typing.Any]:
