@@ -426,15 +426,19 @@ def start(ranks, srun=True, **given):
                "SLURM_JOB_NAME": "train", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank),
                "WORLD_SIZE": str(ranks)} if srun else {}
         arguments = ["--child", json.dumps(given)] if given else []
-        found.append(subprocess.Popen([sys.executable, __file__, *arguments], env={**os.environ, **env},
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+        told = tempfile.TemporaryFile("w+")  # no pipe: an orphan would hold it open
+        found.append((subprocess.Popen([sys.executable, __file__, *arguments], env={**os.environ, **env}, stderr=told,
+                                       stdout=subprocess.DEVNULL, start_new_session=True), told))
+    for one, _ in found:
+        if one.wait(timeout=600) == -signal.SIGKILL:
+            for other, _ in found:  # as srun does, with what they started
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(other.pid, signal.SIGKILL)
     errors = []
-    for one in found:
-        errors.append(one.communicate(timeout=300)[1])
-        if one.returncode == -signal.SIGKILL:
-            for other in found:
-                other.kill()  # as srun does
-    return [one.returncode for one in found], errors
+    for _, told in found:
+        told.seek(0)
+        errors.append(told.read())
+    return [one.returncode for one, _ in found], errors
 
 
 def read_result(where, rank):
