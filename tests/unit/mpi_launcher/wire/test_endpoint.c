@@ -313,6 +313,16 @@ static void send_large(int fd, const char *part, size_t size)
     send(fd, part, size, MSG_NOSIGNAL);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+const char *__asan_default_options(void);
+
+/* What was freed is free, or it would be taken for what a stranger fills. */
+const char *__asan_default_options(void)
+{
+    return "quarantine_size_mb=8";
+}
+#endif
+
 /* All of it but the end: libzmq would keep that until the handshake's time is over. */
 static void who_sends_much_before_an_answer_is_cut(void **state)
 {
