@@ -88,6 +88,7 @@ nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(B
 	@$(MAKE) check-protections
 	@$(MAKE) FUZZ_SECONDS=600 fuzz
 	@for t in $^; do DLROVER_EXPLORE_ALL=1 DLROVER_EXPLORE_S=$(EXPLORE_S) timeout $(NIGHTLY_S) $$t || exit 1; done
+	@DLROVER_NIGHTLY=1 bats tests/python/frameworks.bats
 	@[ $$(id -u) -ne 0 ] || scripts/check --cluster-only --profile plain
 	@[ $$(id -u) -ne 0 ] || DLROVER_NIGHTLY=1 DLROVER_PROFILE=production bats -f 'batch host died' tests/cluster/production.bats
 .PHONY: nightly
