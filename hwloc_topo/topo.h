@@ -89,8 +89,19 @@ struct dlr_topo_node {
     char path[DLR_TOPO_PATH];
 };
 
-/* The leaf switch in a path, "" when there is none: "spine.leaf0.n1" -> "leaf0". */
+/* A component that begins with this is no switch but a domain below the leaf, whose nodes
+ * are joined by more than the network (NVLink, a chassis): "spine.leaf0.~nvl3.n1".
+ */
+#define DLR_TOPO_DOMAIN '~'
+
+/* The leaf switch in a path, "" when there is none: "spine.leaf0.n1" and
+ * "spine.leaf0.~nvl3.n1" -> "leaf0".
+ */
 int dlr_topo_leaf(const char *path, char *buf, size_t size);
+
+/* The lowest domain in a path, "" when there is none: "spine.leaf0.~nvl3.n1" -> "nvl3".
+ */
+int dlr_topo_domain(const char *path, char *buf, size_t size);
 
 /* Switches shared from the root down, 0 when the first differs. */
 unsigned dlr_topo_common(const char *path_a, const char *path_b);

@@ -248,15 +248,22 @@ static void recorded_machines_show_their_cards(void **state)
     }
 }
 
-static void leaf_is_the_switch_before_the_node(void **state)
+static void leaf_and_domain_are_the_lowest_above_the_node(void **state)
 {
-    static const char *const rows[][2] = {
-        {"spine.leaf0.n1", "leaf0"},
-        {"s0.n1", "s0"},
-        {"n1", ""},
-        {"", ""},
-        {".n1", ""},
-        {"a.b.c.d", "c"},
+    static const char *const rows[][3] = {
+        {"spine.leaf0.n1", "leaf0", ""},
+        {"s0.n1", "s0", ""},
+        {"n1", "", ""},
+        {"", "", ""},
+        {".n1", "", ""},
+        {"..n1", "", ""},
+        {"a.b.c.d", "c", ""},
+        {"spine.leaf0.~nvl3.n1", "leaf0", "nvl3"},
+        {"spine.leaf0.~rack.~nvl3.n1", "leaf0", "nvl3"},
+        {"~nvl3.n1", "", "nvl3"},
+        {"~.n1", "", ""},
+        {"spine.~nvl3.leaf0.n1", "leaf0", "nvl3"},
+        {"leaf0.~n1", "leaf0", ""},
     };
     char buf[DLR_TOPO_NAME];
     size_t i;
@@ -265,8 +272,11 @@ static void leaf_is_the_switch_before_the_node(void **state)
         print_message("  %s\n", rows[i][0]);
         assert_int_equal(dlr_topo_leaf(rows[i][0], buf, sizeof(buf)), 0);
         assert_string_equal(buf, rows[i][1]);
+        assert_int_equal(dlr_topo_domain(rows[i][0], buf, sizeof(buf)), 0);
+        assert_string_equal(buf, rows[i][2]);
     }
     assert_int_equal(dlr_topo_leaf("s.verylong.n1", buf, 4), -ENAMETOOLONG);
+    assert_int_equal(dlr_topo_domain("s.~verylong.n1", buf, 4), -ENAMETOOLONG);
 }
 
 static void common_counts_switches_from_the_root(void **state)
@@ -399,7 +409,7 @@ int main(void)
         cmocka_unit_test(helpers_get_idle_cores_near_their_rank),
         cmocka_unit_test(this_node_has_a_cpu),
         cmocka_unit_test(recorded_machines_show_their_cards),
-        cmocka_unit_test(leaf_is_the_switch_before_the_node),
+        cmocka_unit_test(leaf_and_domain_are_the_lowest_above_the_node),
         cmocka_unit_test(common_counts_switches_from_the_root),
         cmocka_unit_test(slurm_tree_gives_each_node_its_path),
         cmocka_unit_test(text_that_is_no_tree_is_refused_with_its_line),
