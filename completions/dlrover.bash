@@ -42,9 +42,9 @@ _dlrover_value() { # OPTION CURRENT
         --to) COMPREPLY=($(compgen -W "safetensors dcp" -- "$2")) ;;
         --output) COMPREPLY=($(compgen -d -- "$2")) ;;
         --checks)
-            COMPREPLY=($(compgen -W "all $([[ ${COMP_WORDS[1]} == doctor ]] || echo none)
+            COMPREPLY=($(compgen -W "all $([[ ${COMP_WORDS[1]} == doctor ]] || echo quick none)
                 $(dlrover "${COMP_WORDS[1]}" --list 2>/dev/null |
-                    sed -n 's/^ *\([a-z]*\) .*/\1/p')" -- "$2"))
+                    sed -n 's/^ \{0,2\}\([a-z-]\{1,\}\) .*/\1/p')" -- "$2"))
             ;;
         *) COMPREPLY=() ;;
     esac

@@ -12,8 +12,16 @@ enum dlr_health_verdict {
     DLR_HEALTH_OK,
     DLR_HEALTH_SKIP, /* cannot be judged here; reason says why */
     DLR_HEALTH_WARN, /* worth telling, not worth losing the node */
-    DLR_HEALTH_FAIL, /* leave the node out */
+    DLR_HEALTH_FAIL, /* leave the node out; this and what is worse: >= DLR_HEALTH_FAIL */
+    DLR_HEALTH_DRAIN, /* leave it out, and no job should come here before it is repaired */
 };
+
+enum dlr_health_level {
+    DLR_HEALTH_QUICK, /* all of them under 1 s, cheap enough for every restart */
+    DLR_HEALTH_FULL,  /* before the first round, or on demand */
+};
+
+#define DLR_HEALTH_CHECKS_MAX 64 /* rows of the table: room for every result */
 
 /* What checks look at and are measured against. Tests point root at a recorded tree. */
 struct dlr_health_env {
@@ -42,8 +50,13 @@ struct dlr_health_result {
 };
 
 struct dlr_health_check {
-    const char *name; /* "memory" "cpu" "disk" "clock" "reach" */
-    const char *help;
+    const char *name;
+    enum dlr_health_level level;
+    const char *help;   /* what it looks at, a few words */
+    const char *reads;  /* files, commands, or what it runs */
+    const char *unit;   /* of the limit; "" where it is a yes or no */
+    const char *limit;  /* "warn above 1, fail above 60" */
+    const char *advice; /* what an administrator does about it, one sentence */
     void (*run)(const struct dlr_health_env *env, struct dlr_health_result *ret);
 };
 
@@ -52,9 +65,11 @@ extern const struct dlr_health_check dlr_health_checks[]; /* ends with a NULL na
 /* An env for this node with everything optional unknown. */
 void dlr_health_env_init(struct dlr_health_env *env);
 
-/* Runs the checks named in list ("all", "none", or "memory,clock"), in table order.
- * Number of results, at most max; -EINVAL for an unknown name (err lists the known
- * ones). Blocking for at most peer_timeout_ms in all.
+/* Runs the checks of list, in table order. Words with commas between, each adds: a
+ * check's name, "quick" (those of that level), "full" or "all" (every one), "none";
+ * "-clock" takes one away, of all when it comes first. Number of results, at most max;
+ * -EINVAL for an unknown word (err lists the known ones). Blocking: quick ones for at
+ * most peer_timeout_ms and the limits in docs/limits.md.
  */
 int dlr_health_run(const struct dlr_health_env *env, const char *list,
                    struct dlr_health_result *ret, size_t max, struct dlr_err *err);
@@ -62,6 +77,7 @@ int dlr_health_run(const struct dlr_health_env *env, const char *list,
 /* The worst of n verdicts; SKIP counts as OK. */
 enum dlr_health_verdict dlr_health_worst(const struct dlr_health_result *r, size_t n);
 
+const char *dlr_health_level_name(enum dlr_health_level level); /* "quick" "full" */
 const char *dlr_health_verdict_name(enum dlr_health_verdict v); /* "ok" "skip" ... */
 /* Foreign bytes: fuzz target plan. */
 int dlr_health_verdict_parse(const char *name); /* the verdict, or -EINVAL */

@@ -3,47 +3,15 @@
 #include "health/checks.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
 
 #include "common/base/cleanup.h"
-#include "common/base/file.h"
 #include "common/base/str.h"
 
-#define PROC_FILE_MAX (1u << 20)
 #define LOW_MEMORY_PERCENT 2 /* available of all: the kernel is about to kill someone */
 #define LOAD_PER_CPU 4 /* runnable tasks; a busy node has 1, a forgotten job adds 1 */
-
-/* Reads root + path. NULL when it cannot be read; the caller frees it. */
-static char *load(const struct dlr_health_env *env, const char *path)
-{
-    char full[PATH_MAX], *text = NULL;
-    size_t size;
-
-    if (dlr_format(full, sizeof(full), "%s%s", env->root, path) < 0 ||
-        dlr_file_load(AT_FDCWD, full, PROC_FILE_MAX, &text, &size, NULL) < 0)
-        return NULL;
-    return text;
-}
-
-/* The decimal number at s after blanks; false when there is none. */
-static bool number(const char *s, uint64_t *ret_value)
-{
-    uint64_t value = 0;
-
-    s += strspn(s, " \t");
-    if (*s < '0' || *s > '9')
-        return false;
-    for (; *s >= '0' && *s <= '9'; s++)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*s - '0'), &value))
-            return false;
-    *ret_value = value;
-    return true;
-}
 
 /* --- memory ----------------------------------------------------------------------- */
 
@@ -57,7 +25,7 @@ static bool meminfo(const char *text, const char *key, uint64_t *ret_bytes)
         at = strchr(at, '\n');
         at = at ? at + 1 : NULL;
     }
-    if (!at || !number(dlr_after(at, key), &kib) || kib > UINT64_MAX / 1024)
+    if (!at || !dlr_health_number(dlr_after(at, key), &kib) || kib > UINT64_MAX / 1024)
         return false;
     *ret_bytes = kib * 1024;
     return true;
@@ -81,8 +49,8 @@ static uint64_t edac_count(const struct dlr_health_env *env, const char *counter
         if (!dlr_after(e->d_name, "mc") ||
             dlr_format(path, sizeof(path), "%s/%s/%s", base, e->d_name, counter) < 0)
             continue;
-        text = load(env, path);
-        if (text && number(text, &value))
+        text = dlr_health_load(env, path);
+        if (text && dlr_health_number(text, &value))
             sum += value;
     }
     return sum;
@@ -95,7 +63,7 @@ static double gib(uint64_t bytes)
 
 void dlr_health_memory(const struct dlr_health_env *env, struct dlr_health_result *ret)
 {
-    DLR_AUTO_FREE char *text = load(env, "/proc/meminfo");
+    DLR_AUTO_FREE char *text = dlr_health_load(env, "/proc/meminfo");
     uint64_t total, available, bad = edac_count(env, "ue_count");
 
     if (bad)
@@ -126,12 +94,12 @@ static unsigned count_list(const char *s)
     for (;;) {
         uint64_t lo, hi;
 
-        if (!number(s, &lo))
+        if (!dlr_health_number(s, &lo))
             return 0;
         s += strspn(s, " \t0123456789");
         hi = lo;
         if (*s == '-') {
-            if (!number(++s, &hi) || hi < lo)
+            if (!dlr_health_number(++s, &hi) || hi < lo)
                 return 0;
             s += strspn(s, "0123456789");
         }
@@ -151,9 +119,10 @@ static unsigned cpus_allowed(const char *status)
 
 void dlr_health_cpu(const struct dlr_health_env *env, struct dlr_health_result *ret)
 {
-    DLR_AUTO_FREE char *online_text = load(env, "/sys/devices/system/cpu/online");
-    DLR_AUTO_FREE char *status = load(env, "/proc/self/status");
-    DLR_AUTO_FREE char *loadavg = load(env, "/proc/loadavg");
+    DLR_AUTO_FREE char *online_text =
+        dlr_health_load(env, "/sys/devices/system/cpu/online");
+    DLR_AUTO_FREE char *status = dlr_health_load(env, "/proc/self/status");
+    DLR_AUTO_FREE char *loadavg = dlr_health_load(env, "/proc/loadavg");
     unsigned online = online_text ? count_list(online_text) : 0;
     unsigned allowed = cpus_allowed(status);
     const char *load_text = loadavg ? loadavg : "?";
@@ -164,7 +133,7 @@ void dlr_health_cpu(const struct dlr_health_env *env, struct dlr_health_result *
         dlr_health_say(ret, DLR_HEALTH_SKIP, "/sys/devices/system/cpu cannot be read");
         return;
     }
-    number(load_text, &load_now);
+    dlr_health_number(load_text, &load_now);
     dlr_health_say(ret,
                    load_now >= (uint64_t)LOAD_PER_CPU * online ? DLR_HEALTH_WARN
                                                                : DLR_HEALTH_OK,

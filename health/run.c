@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of checks, and running some of them. */
+/* Running some of the checks. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -9,17 +9,6 @@
 #include "health/health.h"
 
 #define PEER_TIMEOUT_MS 1000
-
-// clang-format off
-const struct dlr_health_check dlr_health_checks[] = {
-    {"memory", "memory for the snapshots, uncorrected memory errors", dlr_health_memory},
-    {"cpu",    "CPUs online and ours to use, load",                   dlr_health_cpu},
-    {"disk",   "space for state and for snapshots",                   dlr_health_disk},
-    {"clock",  "offset of the clock against the batch host's",        dlr_health_clock},
-    {"reach",  "every other node answers",                            dlr_health_reach},
-    {NULL, NULL, NULL},
-};
-// clang-format on
 
 void dlr_health_env_init(struct dlr_health_env *env)
 {
@@ -41,37 +30,67 @@ static const struct dlr_health_check *find(const char *name, size_t size)
 
 static int unknown(const char *name, size_t size, struct dlr_err *err)
 {
-    char known[256] = "";
+    char known[512] = "";
     const struct dlr_health_check *c;
 
     for (c = dlr_health_checks; c->name; c++) {
         strncat(known, " ", sizeof(known) - strlen(known) - 1);
         strncat(known, c->name, sizeof(known) - strlen(known) - 1);
     }
-    return dlr_fail(err, -EINVAL, "unknown check '%.*s'; known are all, none,%s",
+    return dlr_fail(err, -EINVAL, "unknown check '%.*s'; known are all, quick, none,%s",
                     (int)(size < 64 ? size : 64), name, known);
 }
 
-/* Which rows of the table list names, as a bit mask. */
-static int select_checks(const char *list, unsigned *ret_mask, struct dlr_err *err)
+static uint64_t rows_of_level(enum dlr_health_level level)
 {
-    unsigned mask = 0;
+    const struct dlr_health_check *c;
+    uint64_t rows = 0;
 
-    if (dlr_streq(list, "all"))
-        mask = ~0u;
-    else if (!dlr_streq(list, "none"))
-        for (;;) {
-            size_t size = strcspn(list, ",");
-            const struct dlr_health_check *c = find(list, size);
+    for (c = dlr_health_checks; c->name; c++)
+        if (c->level <= level)
+            rows |= UINT64_C(1) << (c - dlr_health_checks);
+    return rows;
+}
 
-            if (!c)
-                return unknown(list, size, err);
-            mask |= 1u << (c - dlr_health_checks);
-            if (!list[size])
-                break;
-            list += size + 1;
+/* The rows one word stands for; false: it is none of ours. */
+static bool rows_of(const char *word, size_t size, uint64_t *ret_rows)
+{
+    static const struct {
+        const char *word;
+        int level; /* -1: no row */
+    } words[] = {{"all", DLR_HEALTH_FULL},
+                 {"full", DLR_HEALTH_FULL},
+                 {"quick", DLR_HEALTH_QUICK},
+                 {"none", -1}};
+    const struct dlr_health_check *c = find(word, size);
+
+    *ret_rows = c ? UINT64_C(1) << (c - dlr_health_checks) : 0;
+    for (size_t i = 0; !c && i < sizeof(words) / sizeof(words[0]); i++)
+        if (strlen(words[i].word) == size && memcmp(words[i].word, word, size) == 0) {
+            if (words[i].level >= 0)
+                *ret_rows = rows_of_level((enum dlr_health_level)words[i].level);
+            return true;
         }
-    *ret_mask = mask;
+    return c != NULL;
+}
+
+/* Which rows of the table list names, as a bit mask. */
+static int select_checks(const char *list, uint64_t *ret_rows, struct dlr_err *err)
+{
+    uint64_t rows = list[0] == '-' ? rows_of_level(DLR_HEALTH_FULL) : 0, some;
+
+    for (;; list++) {
+        bool less = list[0] == '-';
+        size_t size = strcspn(list += less, ",");
+
+        if (!rows_of(list, size, &some))
+            return unknown(list, size, err);
+        rows = less ? rows & ~some : rows | some;
+        list += size;
+        if (!*list)
+            break;
+    }
+    *ret_rows = rows;
     return 0;
 }
 
@@ -79,14 +98,14 @@ int dlr_health_run(const struct dlr_health_env *env, const char *list,
                    struct dlr_health_result *ret, size_t max, struct dlr_err *err)
 {
     const struct dlr_health_check *c;
-    unsigned mask = 0;
+    uint64_t rows = 0;
     size_t n = 0;
-    int rc = select_checks(list, &mask, err);
+    int rc = select_checks(list, &rows, err);
 
     if (rc < 0)
         return rc;
     for (c = dlr_health_checks; c->name && n < max; c++) {
-        if (!(mask & 1u << (c - dlr_health_checks)))
+        if (!(rows & UINT64_C(1) << (c - dlr_health_checks)))
             continue;
         memset(&ret[n], 0, sizeof(ret[n]));
         ret[n].check = c->name;

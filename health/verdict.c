@@ -8,10 +8,9 @@
 #include "health/checks.h"
 
 static const char *const names[] = {
-    [DLR_HEALTH_OK] = "ok",
-    [DLR_HEALTH_SKIP] = "skip",
-    [DLR_HEALTH_WARN] = "warn",
-    [DLR_HEALTH_FAIL] = "fail",
+    [DLR_HEALTH_OK] = "ok",       [DLR_HEALTH_SKIP] = "skip",
+    [DLR_HEALTH_WARN] = "warn",   [DLR_HEALTH_FAIL] = "fail",
+    [DLR_HEALTH_DRAIN] = "drain",
 };
 
 const char *dlr_health_verdict_name(enum dlr_health_verdict v)
@@ -19,11 +18,16 @@ const char *dlr_health_verdict_name(enum dlr_health_verdict v)
     return names[v];
 }
 
+const char *dlr_health_level_name(enum dlr_health_level level)
+{
+    return level == DLR_HEALTH_QUICK ? "quick" : "full";
+}
+
 int dlr_health_verdict_parse(const char *name)
 {
     int v;
 
-    for (v = DLR_HEALTH_OK; v <= DLR_HEALTH_FAIL; v++)
+    for (v = DLR_HEALTH_OK; v <= DLR_HEALTH_DRAIN; v++)
         if (dlr_streq(names[v], name))
             return v;
     return -EINVAL;

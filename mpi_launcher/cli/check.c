@@ -12,8 +12,6 @@
 #include "health/health.h"
 #include "mpi_launcher/cli/cli.h"
 
-#define ROOM 32
-
 struct check_conf {
     const char *checks, *state_dir, *peers;
     uint64_t need_bytes;
@@ -28,10 +26,13 @@ static void help(FILE *out)
         "\n"
         "Checks this node as a rendezvous would and prints a verdict with its reason\n"
         "for each check: ok, skip (cannot be judged here), warn, fail (the node would\n"
-        "be left out).\n"
+        "be left out), drain (and no job should come here before it is repaired).\n"
         "\n"
-        "  --checks=LIST      which ones: all, none, or names with commas (all)\n"
-        "  --list             print the names of the checks and what they look at\n"
+        "  --checks=LIST      which ones: all, quick, none, or names with commas, "
+        "-NAME\n"
+        "                     takes one away (all)\n"
+        "  --list             print the checks: level, what they look at, limit, "
+        "advice\n"
         "  --state-dir=DIR    directory whose space is checked ($HOME/.dlrover)\n"
         "  --need=SIZE        memory the snapshots of a job would take here (0)\n"
         "  --peers=HOST:PORT[,HOST:PORT]...\n"
@@ -107,11 +108,16 @@ static int print_checks(bool as_json)
     const struct dlr_health_check *c;
 
     for (c = dlr_health_checks; c->name; c++) {
+        const char *level = dlr_health_level_name(c->level);
+
         if (as_json)
             json_array_append_new(
-                j, json_pack("{s:s, s:s}", "check", c->name, "help", c->help));
+                j, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "check", c->name,
+                             "level", level, "help", c->help, "reads", c->reads, "unit",
+                             c->unit, "limit", c->limit, "advice", c->advice));
         else
-            printf("%-10s %s\n", c->name, c->help);
+            printf("%-10s %-5s %s\n%17slimit   %s\n%17sadvice  %s\n", c->name, level,
+                   c->help, "", c->limit, "", c->advice);
     }
     if (as_json && json_dumpf(j, stdout, JSON_INDENT(2)) == 0)
         putchar('\n');
@@ -151,7 +157,7 @@ static void print_json(const struct dlr_health_result *r, int n)
 int dlr_cli_check(int argc, char **argv)
 {
     struct check_conf conf = {.checks = "all"};
-    struct dlr_health_result results[ROOM];
+    struct dlr_health_result results[DLR_HEALTH_CHECKS_MAX];
     DLR_AUTO_FREE const char **peers = NULL;
     DLR_AUTO_FREE char *peers_text = NULL;
     struct dlr_health_env env;
@@ -174,7 +180,7 @@ int dlr_cli_check(int argc, char **argv)
     peers_text = conf.peers ? strdup(conf.peers) : NULL;
     if (peers_text && split(peers_text, &peers) == 0)
         env.peers = peers;
-    n = dlr_health_run(&env, conf.checks, results, ROOM, &err);
+    n = dlr_health_run(&env, conf.checks, results, DLR_HEALTH_CHECKS_MAX, &err);
     if (n < 0) {
         fprintf(stderr, "dlrover check: %s\n", err.text);
         return DLR_CLI_USAGE;
@@ -183,6 +189,6 @@ int dlr_cli_check(int argc, char **argv)
         print_json(results, n);
     else
         print_table(results, n);
-    return dlr_health_worst(results, (size_t)n) == DLR_HEALTH_FAIL ? DLR_CLI_FAIL
+    return dlr_health_worst(results, (size_t)n) >= DLR_HEALTH_FAIL ? DLR_CLI_FAIL
                                                                    : DLR_CLI_OK;
 }

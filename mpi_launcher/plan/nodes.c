@@ -64,7 +64,7 @@ static bool failed_a_check(const struct dlr_plan_report *r)
     unsigned i;
 
     for (i = 0; i < r->nchecks; i++)
-        if (r->checks[i].verdict == DLR_HEALTH_FAIL)
+        if (r->checks[i].verdict >= DLR_HEALTH_FAIL)
             return true;
     return false;
 }

@@ -85,7 +85,7 @@ static void why_out(const struct dlr_plan_nodes *pn, unsigned i,
                    pn->silent_by[i], pn->voters[i]);
         return;
     }
-    while (r->checks[k].verdict != DLR_HEALTH_FAIL)
+    while (r->checks[k].verdict < DLR_HEALTH_FAIL)
         k++;
     dlr_format(out->reason, sizeof(out->reason), "%s: %s", r->checks[k].check,
                r->checks[k].reason);

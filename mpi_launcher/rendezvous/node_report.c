@@ -15,7 +15,8 @@
 #include "common/base/str.h"
 #include "mpi_launcher/run/master_port.h"
 
-#define CHECKS_ROOM 32
+/* those of health and our own two; a reader takes no more than 64 */
+#define CHECKS_ROOM 64
 
 void dlr_report_node_name(char *buf, size_t size)
 {
@@ -158,7 +159,7 @@ static int run_checks(const struct dlr_plan_survey *s,
                       struct dlr_err *err)
 {
     DLR_CLEANUP(cleanup_ring) struct ring ring = {0};
-    struct dlr_health_result got[CHECKS_ROOM];
+    struct dlr_health_result got[DLR_HEALTH_CHECKS_MAX];
     struct dlr_health_env env;
     int n, i;
 
@@ -177,7 +178,7 @@ static int run_checks(const struct dlr_plan_survey *s,
     if (s->peer_timeout_ms)
         env.peer_timeout_ms = s->peer_timeout_ms;
     n = dlr_health_run(&env, s->checks && s->checks[0] ? s->checks : "none", got,
-                       CHECKS_ROOM, err);
+                       DLR_HEALTH_CHECKS_MAX, err);
     if (n < 0)
         return n;
     for (i = 0; i < n; i++)

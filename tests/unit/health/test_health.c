@@ -328,12 +328,21 @@ static void lists_select_checks_in_table_order(void **state)
         int rc;
     } rows[] = {
         {"all", "memory cpu disk clock reach ", 5},
+        {"full", "memory cpu disk clock reach ", 5},
+        {"quick", "memory cpu disk clock reach ", 5},
+        {"-disk", "memory cpu clock reach ", 4},
+        {"quick,-disk,-cpu", "memory clock reach ", 3},
+        {"none,cpu", "cpu ", 1},
+        {"-none", "memory cpu disk clock reach ", 5},
+        {"cpu,-all", "", 0},
+        {"cpu,-", "", -EINVAL},
+        {"--cpu", "", -EINVAL},
         {"none", "", 0},
         {"clock,memory", "memory clock ", 2},
         {"cpu,cpu", "cpu ", 1},
         {"", "", -EINVAL},
         {"cpu,", "", -EINVAL},
-        {"gpu", "", -EINVAL},
+        {"gas", "", -EINVAL},
     };
     struct dlr_health_result got[8];
     struct dlr_health_env env;
@@ -351,9 +360,10 @@ static void lists_select_checks_in_table_order(void **state)
         for (k = 0; k < n; k++)
             strcat(strcat(names, got[k].check), " ");
         assert_string_equal(names, rows[i].want);
-        if (dlr_streq(rows[i].list, "gpu"))
-            assert_string_equal(err.text, "unknown check 'gpu'; known are all, none, "
-                                          "memory cpu disk clock reach");
+        if (dlr_streq(rows[i].list, "gas"))
+            assert_string_equal(err.text,
+                                "unknown check 'gas'; known are all, quick, none, "
+                                "memory cpu disk clock reach");
     }
     assert_int_equal(dlr_health_run(&env, "all", got, 2, NULL), 2);
 }
@@ -368,6 +378,9 @@ static void skip_is_not_worse_than_ok(void **state)
     r[2].verdict = DLR_HEALTH_WARN;
     assert_int_equal(dlr_health_worst(r, 3), DLR_HEALTH_FAIL);
     assert_int_equal(dlr_health_verdict_parse("warn"), DLR_HEALTH_WARN);
+    r[0].verdict = DLR_HEALTH_DRAIN;
+    assert_int_equal(dlr_health_worst(r, 3), DLR_HEALTH_DRAIN);
+    assert_int_equal(dlr_health_verdict_parse("drain"), DLR_HEALTH_DRAIN);
     assert_int_equal(dlr_health_verdict_parse("bad"), -EINVAL);
     assert_string_equal(dlr_health_verdict_name(DLR_HEALTH_SKIP), "skip");
 }
