@@ -287,8 +287,9 @@ static void tell_mixed(struct dlr_standalone_own *own, uint64_t step)
     struct dlr_standalone_head head;
 
     if (own->told_mixed || own->world == 1 || step < own->first ||
-        dlr_standalone_same(own->dirfd, step, &head))
-        return;
+        dlr_standalone_same(own->dirfd, step, &head) ||
+        !dlr_standalone_all(own->dirfd, (uint32_t)own->world, step))
+        return; /* or one has gone since, for a version that another rank made whole */
     own->told_mixed = true;
     dlr_warn("step %" PRIu64 " and later ones cannot be restored: the ranks' files are "
              "of different starts (all ranks restore, or none, or rank 0 before the "

@@ -410,6 +410,30 @@ static void ranks_of_which_one_restores_late_are_told(void **state)
     assert_restores("a", 2, 2);
 }
 
+/* Rank 1's next file made it superfluous between rank 0's two looks, of which the first
+ * saw its name.
+ */
+static void a_file_that_is_removed_meanwhile_is_no_other_start(void **state)
+{
+    struct dlr_ckpt *ck[2];
+    char path[128];
+
+    for (int rank = 0; rank < 2; rank++)
+        ck[rank] = open_as("a", rank, 2);
+    for (uint64_t step = 1; step < 4; step++)
+        for (int rank = 0; rank < 2; rank++)
+            save(ck[rank], "a", rank, step);
+    dlr_format(path, sizeof(path), "%s/r1-2.safetensors", dir);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("gone", path), 0);
+    save(ck[0], "a", 0, 4);
+    assert_int_equal(unlink(path), 0);
+    for (int rank = 0; rank < 2; rank++)
+        dlr_ckpt_close(ck[rank]);
+    assert_string_equal(said, "");
+    assert_restores("a", 2, 3);
+}
+
 /* What was read well a moment ago is not read at the last look: it must not go on under
  * another number.
  */
@@ -571,6 +595,7 @@ int main(void)
         T(files_without_a_line_are_an_older_one),
         T(no_version_is_of_two_starts),
         T(ranks_of_which_one_restores_late_are_told),
+        T(a_file_that_is_removed_meanwhile_is_no_other_start),
         T(a_head_that_is_not_read_again_makes_no_other_line),
         T(two_programs_at_once_are_refused),
         T(a_second_handle_that_is_closed_leaves_the_lock),
