@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boxes of wholes, any number of one whole on a rank, and how they are filled where a version was cut otherwise.
 
-libdlrover looks for a box under its own name, at other ranks only where their number is another. Here a rank looks
-for what it needs in every box of the whole, whatever the other ranks had of it, and their number.
+libdlrover joins the regions of one name, and several boxes of a whole have names of their own. Here a rank looks for
+what it needs in every box of the whole, whatever the other ranks had of it, and their number.
 """
 from __future__ import annotations
 

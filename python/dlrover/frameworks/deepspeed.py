@@ -102,6 +102,7 @@ class Engine:
         arguments, inner = parts(engine)
         self._engine = engine
         self.session = Session("deepspeed", **{name: given.pop(name) for name in OPTIONS if name in given})
+        self.save_now, self.wait_until_committed = self.session.save_now, self.session.wait_until_committed
         self.step = self.session.open(**arguments, **given)
         self._at, self._micro, self._owed = engine.global_steps, engine.micro_steps, False
         self._hooks = [self._follow("step", self._stepped), self._follow("save_checkpoint", self._saved),

@@ -62,6 +62,15 @@ class LightningCheckpoint:
         """Exceptions that were turned into one warning each."""
         return self._failed + (self._session.failures if self._session else 0)
 
+    def save_now(self) -> None:
+        """Asks for a save: of the next batch that ends a step, or under a job of one soon. Does not block."""
+        if self._session:
+            self._session.save_now()
+
+    def wait_until_committed(self, step: int, limit_s: float = 300) -> bool:
+        """Whether global step step of this fit(), or a later one, is committed. Waits limit_s at most."""
+        return self._session is not None and self._session.wait_until_committed(step, limit_s)
+
     def setup(self, trainer: typing.Any, pl_module: typing.Any, stage: str) -> None:
         """Other callbacks are to find their state restored in their on_fit_start()."""
         attach.to_front(trainer, self)
