@@ -626,6 +626,8 @@ def child(function, rank, ranks, port, out):
     said = os.open(f"{out}.said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     os.dup2(said, 1)
     os.dup2(said, 2)
+    # A fork makes torch leave its pool of threads: without a new one autograd's thread and this one race for it.
+    torch.set_num_threads(1)
     code = 1
     try:
         torch.save(function(), out)

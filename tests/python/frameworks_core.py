@@ -69,8 +69,7 @@ def fork_ranks(world, function, *arguments):
 def as_rank(rank, world, meet_at, function, arguments):
     global RANK, WORLD
     RANK, WORLD = rank, world
-    # A fork makes torch leave its pool of threads. It is made anew here, by one thread: where that of autograd and this
-    # one ask for it first at the same moment, one of them gets none ("Invalid thread pool").
+    # A fork makes torch leave its pool of threads: without a new one autograd's thread and this one race for it.
     torch.set_num_threads(1)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
     dist.init_process_group("gloo", init_method=meet_at, rank=rank, world_size=world)

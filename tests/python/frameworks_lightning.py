@@ -257,7 +257,7 @@ class Order(plc.Callback):
 
     def on_before_optimizer_step(self, trainer, *_):
         if trainer.global_step + 1 == self.save:
-            self.ours._session.save_now()
+            self.ours.save_now()
 
 
 def loader(kind="shuffled", count=BATCHES * SIZE):

@@ -113,6 +113,8 @@ def fork(world, function, *args):
         os.environ.update(RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1",
                           MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
         code = 1
+        # A fork makes torch leave its pool of threads: without a new one autograd's thread and this one race for it.
+        torch.set_num_threads(1)
         try:
             function(*args)
             code = 0

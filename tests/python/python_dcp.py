@@ -733,6 +733,8 @@ def memory(last):
 def as_rank(rank, world, meet_at, name, arguments):
     global RANK, WORLD
     RANK, WORLD = rank, world
+    # A fork makes torch leave its pool of threads: without a new one autograd's thread and this one race for it.
+    torch.set_num_threads(1)
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
     dist.init_process_group("gloo", init_method=meet_at, rank=rank, world_size=world)
     globals()[name](*arguments)
