@@ -21,7 +21,7 @@ import sys
 import tempfile
 import warnings
 
-from lib.rows import load, median_interval, percentile, row, say
+from lib.rows import load, median_interval, percentile, room_for, row, say
 
 REPO = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SIZES = [int(w) for w in os.environ.get("BENCH_FIELD_MB", "10,100,1000").split(",")]
@@ -106,14 +106,6 @@ def report(torch, mb, ways, took, began_load):
             what="the step stands still for the save: median of all saves")
         if found:
             say(f"{mb} MB {way.name}: {statistics.median(values):.3g} ms, a wrong byte is {found}")
-
-
-def room_for(mb):
-    with open("/proc/meminfo", encoding="ascii") as file:
-        free = next(int(line.split()[1]) // 1000 for line in file if line.startswith("MemAvailable"))
-    if free < COPIES * mb:
-        say(f"{mb} MB: not measured, {free} MB of memory are available, {COPIES * mb} wanted")
-    return free >= COPIES * mb
 
 
 def measure_size(torch, mb, absent):

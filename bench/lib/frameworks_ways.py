@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trainings that frameworks.py measures. Each has ways to save, and a loop that is its framework's own."""
+import glob
 import os
 import shutil
 import time
@@ -49,9 +50,12 @@ class Data(torch.utils.data.Dataset):
 
 
 class Training:
-    """name; says: what it is; ways; absent: {way: why}."""
+    """name; says: what it is; ways; absent: {way: why}. ours: what has wait_until_committed(), once it trains.
+    own_from: the framework's own checkpoint that run() goes on from; None: it does not. asks_before: run() asks whether
+    to end before each step, and not after it.
+    """
 
-    absent = {}
+    absent, own_from, asks_before = {}, None, False
 
     def __init__(self, mb, directory):
         self.mb, self.directory = mb, directory
@@ -61,6 +65,11 @@ class Training:
         """Where the next of the framework's own goes."""
         self.written += 1
         return f"{self.directory}/own-{self.written}"
+
+    def newest_own(self):
+        """The framework's own that was written last."""
+        return max(glob.glob(f"{self.directory}/own-*") + glob.glob(f"{self.directory}/run/checkpoint-*"),
+                   key=os.path.getmtime)
 
     def tidy(self):
         """Its files take memory."""
@@ -103,7 +112,7 @@ class Trainer(Training):
                 control.should_training_stop = between_steps()
 
         self.trainer.add_callback(Between())
-        self.trainer.train()
+        self.trainer.train(resume_from_checkpoint=self.own_from)
 
 
 class Accelerate(Training):
@@ -115,6 +124,7 @@ class Accelerate(Training):
         import accelerate  # pylint: disable=import-outside-toplevel
         self.says = f"accelerate {accelerate.__version__}"
         self.accelerator = dlrover.accelerate(accelerate.Accelerator(cpu=True), directory=f"{directory}/ours")
+        self.ours = self.accelerator.dlrover
         model = Net(mb)
         self.model, self.optimizer, self.loader = self.accelerator.prepare(
             model, torch.optim.AdamW(model.parameters()), torch.utils.data.DataLoader(Data(), BATCH))
@@ -128,6 +138,8 @@ class Accelerate(Training):
         type(self.accelerator).save_state(self.accelerator, self.place())
 
     def run(self, between_steps):
+        if self.own_from:
+            self.accelerator.load_state(self.own_from)
         for batch in self.loader:
             loss = self.model(**batch)["loss"]
             self.accelerator.backward(loss)
@@ -139,7 +151,7 @@ class Accelerate(Training):
 
 
 class Lightning(Training):
-    name = "lightning"
+    name, asks_before = "lightning", True
 
     def __init__(self, mb, directory):
         super().__init__(mb, directory)
@@ -150,7 +162,7 @@ class Lightning(Training):
         self.trainer = None
         self.ways = [
             self.nothing(),
-            Way("ours", "save_now()", lambda: self.ours._session.save_now()),
+            Way("ours", "save_now()", self.ours.save_now),
             Way("own", "trainer.save_checkpoint()", self.own, self.tidy),
             Way("own_async", "trainer.save_checkpoint() with AsyncCheckpointIO",
                 lambda: self.own(self.beside), self.settle)]
@@ -186,11 +198,12 @@ class Lightning(Training):
         self.trainer = self.pl.Trainer(
             max_epochs=1, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False,
             enable_progress_bar=False, enable_model_summary=False, callbacks=[self.ours])
-        self.trainer.fit(Module(Net(self.mb)), torch.utils.data.DataLoader(Data(), BATCH))
+        self.trainer.fit(Module(Net(self.mb)), torch.utils.data.DataLoader(Data(), BATCH), ckpt_path=self.own_from,
+                         weights_only=False)
 
 
 class DeepSpeed(Training):
-    name = "deepspeed"
+    name, asks_before = "deepspeed", True
     absent = {"own_async": "its decoupled writer compiles an operator over libaio, which is not installed"}
 
     def __init__(self, mb, directory):
@@ -207,7 +220,7 @@ class DeepSpeed(Training):
         self.ours = dlrover.deepspeed(self.engine, directory=f"{directory}/ours")
         self.ways = [
             self.nothing(),
-            Way("ours", "save_now()", self.ours.session.save_now),
+            Way("ours", "save_now()", self.ours.save_now),
             Way("own", "engine.save_checkpoint()", self.own, self.tidy)]
 
     def own(self):
@@ -215,6 +228,8 @@ class DeepSpeed(Training):
         type(self.engine).save_checkpoint(self.engine, self.place())
 
     def run(self, between_steps):
+        if self.own_from:
+            self.engine.load_checkpoint(self.own_from)
         data = Data()
         while not between_steps():
             x = torch.stack([data[i]["x"] for i in range(BATCH)]).to(torch.bfloat16)

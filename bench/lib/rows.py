@@ -41,6 +41,15 @@ def say(text):
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
+def room_for(mb, copies):
+    """Whether as many copies of mb MB find room in this machine's memory; it is said where they do not."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        free = next(int(line.split()[1]) // 1000 for line in file if line.startswith("MemAvailable"))
+    if free < copies * mb:
+        say(f"{mb} MB: not measured, {free} MB of memory are available, {copies * mb} wanted")
+    return free >= copies * mb
+
+
 def _short(value, digits):
     return value if value is None else float(f"{value:.{digits}g}")
 
