@@ -3,6 +3,7 @@
 #ifndef DLR_HEALTH_CHECKS_H
 #define DLR_HEALTH_CHECKS_H
 
+#include <glob.h>
 #include <stdbool.h>
 
 #include "health/health.h"
@@ -12,23 +13,66 @@ void dlr_health_cpu(const struct dlr_health_env *env, struct dlr_health_result *
 void dlr_health_disk(const struct dlr_health_env *env, struct dlr_health_result *ret);
 void dlr_health_clock(const struct dlr_health_env *env, struct dlr_health_result *ret);
 void dlr_health_reach(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_edac(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_swap(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_mounts(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_throttle(const struct dlr_health_env *env,
+                         struct dlr_health_result *ret);
+void dlr_health_inventory(const struct dlr_health_env *env,
+                          struct dlr_health_result *ret);
+void dlr_health_ib(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_links(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_pcie(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_leftovers(const struct dlr_health_env *env,
+                          struct dlr_health_result *ret);
 
 /* Sets verdict and reason; a reason that is too long is cut. */
 void dlr_health_say(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
                     const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* Adds one of several findings, with "; " between: the worst stay, and give the verdict.
+ */
+void dlr_health_add(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
+                    const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* --- sysfs.c: files of the kernel. All block as little as those do. ----------------- */
+
 /* The file at root + path, the caller's; NULL when it cannot be read or is larger than 1
- * MiB. Blocking: files of the kernel only.
+ * MiB.
  */
 char *dlr_health_load(const struct dlr_health_env *env, const char *path);
+
+/* Its first line, where it fits; path from fmt. */
+bool dlr_health_text(const struct dlr_health_env *env, char *buf, size_t size,
+                     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* The decimal number at s after blanks; false when there is none, or one beyond 64 bits.
  */
 bool dlr_health_number(const char *s, uint64_t *ret_value);
 
-/* The number at the begin of root + the path that fmt makes; false as above. */
+/* The number that dir/file begins with. */
 bool dlr_health_read(const struct dlr_health_env *env, uint64_t *ret_value,
-                     const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+                     const char *dir, const char *file);
+
+/* Of a line "KEY  123 kB", in bytes; key with its colon. */
+bool dlr_health_meminfo(const char *text, const char *key, uint64_t *ret_bytes);
+
+/* How many a list like "0-3,8" has; 0: it is none. */
+unsigned dlr_health_count_list(const char *s);
+unsigned dlr_health_cpus(const struct dlr_health_env *env,
+                         const char *which); /* "online" "offline" */
+
+/* Number of paths that root + pattern matches, sorted; globfree(). The i-th as the
+ * functions above want it, without root; and its last component.
+ */
+size_t dlr_health_glob(const struct dlr_health_env *env, const char *pattern,
+                       glob_t *ret_paths);
+const char *dlr_health_path(const struct dlr_health_env *env, const glob_t *paths,
+                            size_t i);
+const char *dlr_health_name(const char *path);
+
+/* Days since boot, 1 at least: what counts per day are judged by. */
+double dlr_health_days_up(const struct dlr_health_env *env);
 
 /* Runs fn(arg) in a thread of its own and waits at most timeout_ms for it. -ETIMEDOUT:
  * the thread is left in a system call that does not return, and arg (from malloc) is

@@ -30,9 +30,12 @@ struct dlr_health_env {
     const char *disk_path;
     const char *shm_path;    /* where snapshots go: /dev/shm */
     uint64_t shm_need_bytes; /* snapshot memory still to be reserved here, 0 unknown */
-    int64_t ref_wall_ns;     /* the batch host's clock, 0 unknown */
-    int64_t ref_taken_ns;    /* local CLOCK_BOOTTIME when ref_wall_ns was received */
-    int64_t ref_error_ns;    /* half of the round trip: how far off ref may be */
+    /* what Slurm counts on here, each 0 unknown */
+    unsigned slurm_cpus, slurm_gpus;
+    uint64_t slurm_memory_bytes;
+    int64_t ref_wall_ns;  /* the batch host's clock, 0 unknown */
+    int64_t ref_taken_ns; /* local CLOCK_BOOTTIME when ref_wall_ns was received */
+    int64_t ref_error_ns; /* half of the round trip: how far off ref may be */
     /* "host:port" of each candidate's agent, NULL-terminated; NULL unknown. A
      * connection that opens or is refused shows the node; silence does not
      */
@@ -64,6 +67,11 @@ extern const struct dlr_health_check dlr_health_checks[]; /* ends with a NULL na
 
 /* An env for this node with everything optional unknown. */
 void dlr_health_env_init(struct dlr_health_env *env);
+
+/* slurm_... as a step's environment has them (SLURM_CPUS_ON_NODE, _MEM_PER_NODE,
+ * _GPUS_ON_NODE).
+ */
+void dlr_health_env_slurm(struct dlr_health_env *env);
 
 /* Runs the checks of list, in table order. Words with commas between, each adds: a
  * check's name, "quick" (those of that level), "full" or "all" (every one), "none";

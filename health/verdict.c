@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/base/str.h"
 #include "health/checks.h"
@@ -44,17 +45,41 @@ enum dlr_health_verdict dlr_health_worst(const struct dlr_health_result *r, size
     return worst;
 }
 
+static void say(struct dlr_health_result *ret, size_t at, const char *fmt, va_list ap)
+{
+    vsnprintf(ret->reason + at, sizeof(ret->reason) - at, fmt, ap);
+    for (char *p = ret->reason; *p;
+         p++) /* it travels as JSON, a path can be any bytes */
+        if (*p < ' ' || *p > '~')
+            *p = '?';
+}
+
 void dlr_health_say(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
                     const char *fmt, ...)
 {
     va_list ap;
-    char *p;
 
     ret->verdict = verdict;
     va_start(ap, fmt);
-    vsnprintf(ret->reason, sizeof(ret->reason), fmt, ap);
+    say(ret, 0, fmt, ap);
     va_end(ap);
-    for (p = ret->reason; *p; p++) /* it travels as JSON, and a path can be any bytes */
-        if (*p < ' ' || *p > '~')
-            *p = '?';
+}
+
+void dlr_health_add(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
+                    const char *fmt, ...)
+{
+    size_t at = strlen(ret->reason);
+    va_list ap;
+
+    if (at && verdict < ret->verdict)
+        return;
+    if (verdict > ret->verdict)
+        at = 0;
+    if (at && dlr_format(ret->reason + at, sizeof(ret->reason) - at, "; ") < 0)
+        return;
+    at += at ? strlen("; ") : 0;
+    ret->verdict = verdict;
+    va_start(ap, fmt);
+    say(ret, at, fmt, ap);
+    va_end(ap);
 }
