@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/str.h"
+
 #define FIELD(f) offsetof(struct dlr_job_config, f)
 
 /* clang-format off */
@@ -32,8 +34,8 @@ const struct dlr_opt dlr_job_config_opts[] = {
     /* settings, from here on: DLR_JOB_CONFIG_OPTIONS */
     {"heartbeat", DLR_OPT_BEAT, FIELD(beat), "200ms:5", "TIME[:MISSED]",
      "time between beats, and how many missed ones make a node dead"},
-    {"checks", DLR_OPT_WORD, FIELD(checks), "all", "LIST",
-     "health checks before each round: all, none, or names with commas between"},
+    {"checks", DLR_OPT_WORD, FIELD(checks), "auto", "LIST",
+     "health checks of a round: auto (full at first, then quick), all, none, names; -NAME for all but"},
     {"checkpoint", DLR_OPT_SWITCH, FIELD(checkpoint), "on", "on|off",
      "reserve node memory for snapshots"},
     {"vetted-every", DLR_OPT_COUNT, FIELD(vetted_every), "auto", "STEPS|auto",
@@ -99,4 +101,14 @@ void dlr_job_config_init(struct dlr_job_config *conf)
 int64_t dlr_job_config_dead_ms(const struct dlr_job_config *conf)
 {
     return (int64_t)conf->beat.every_ms * conf->beat.missed;
+}
+
+int dlr_job_config_checks(const struct dlr_job_config *conf, bool restart, char *buf,
+                          size_t size)
+{
+    const char *rest = dlr_after(conf->checks, "auto");
+
+    if (!rest || (*rest && *rest != ','))
+        return dlr_format(buf, size, "%s", conf->checks);
+    return dlr_format(buf, size, "%s%s", restart ? "quick" : "full", rest);
 }

@@ -26,10 +26,10 @@ struct dlr_job_config {
     struct dlr_heartbeat_conf beat;     /* --dlrover-set=heartbeat */
     char state_dir[DLR_OPT_TEXT];       /* empty: $HOME/.dlrover */
     char name[DLR_OPT_TEXT];            /* --dlrover-name, empty: none was given */
-    char checks[DLR_OPT_TEXT]; /* health checks of the rendezvous: "all", "none", a,b */
-    bool checkpoint;           /* off: no memory is reserved, no snapshot is made */
-    unsigned ckpt_budget;      /* millionths of the time that saves may take, 0 any */
-    unsigned vetted_every;     /* steps between older versions kept in memory, 0: none;
+    char checks[DLR_OPT_TEXT];          /* of the rendezvous: dlr_job_config_checks() */
+    bool checkpoint;       /* off: no memory is reserved, no snapshot is made */
+    unsigned ckpt_budget;  /* millionths of the time that saves may take, 0 any */
+    unsigned vetted_every; /* steps between older versions kept in memory, 0: none;
                               DLR_COUNT_AUTO: 100 where there is room for them */
     struct dlr_every_conf persist_every; /* a committed version goes to the disk */
     unsigned persist_count;              /* of them; 0 counts as 1 */
@@ -69,5 +69,12 @@ void dlr_job_config_init(struct dlr_job_config *conf);
 
 /* After this silence a node counts as dead: every_ms * missed. */
 int64_t dlr_job_config_dead_ms(const struct dlr_job_config *conf);
+
+/* The health checks that a rendezvous makes, a list as dlr_health_run() takes it: those
+ * of the setting, where "auto" (before a comma or alone) is "full" before the first
+ * round and "quick" at a restart. -ENAMETOOLONG.
+ */
+int dlr_job_config_checks(const struct dlr_job_config *conf, bool restart, char *buf,
+                          size_t size);
 
 #endif

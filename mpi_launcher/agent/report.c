@@ -48,7 +48,8 @@ static int make_input(struct dlr_agent_reports *all,
     bool full =
         from->from == DLR_AGENT_SUPERVISOR; /* a successor wants versions, at once */
     struct dlr_plan_want want = {0};
-    struct dlr_plan_survey survey = {.checks = full ? all->self->job.checks : "none",
+    char checks[DLR_OPT_TEXT + 8] = "none"; /* and the words of "auto" */
+    struct dlr_plan_survey survey = {.checks = checks,
                                      .disk_path = all->self->conf.run_dir,
                                      .shm_path = "/dev/shm",
                                      .store_dir = all->self->conf.memory,
@@ -61,6 +62,8 @@ static int make_input(struct dlr_agent_reports *all,
     DLR_AUTO_FREE char *text = NULL;
     DLR_AUTO_CLOSE int fd = -1;
 
+    if (full) /* it is late already */
+        dlr_job_config_checks(&all->self->job, true, checks, sizeof(checks));
     for (unsigned i = 0; names && addrs && i < dlr_agent_peer_list(all->base)->n; i++) {
         names[i] = dlr_agent_peer_list(all->base)->all[i].node;
         addrs[i] = dlr_agent_peer_list(all->base)->all[i].addr;

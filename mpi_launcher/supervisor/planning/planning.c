@@ -56,6 +56,7 @@ static void tell_candidates(struct dlr_sup_planning *planning, bool with_mpi)
 void dlr_sup_agents_begin(struct dlr_sup_planning *planning)
 {
     planning->agents_ms = dlr_sup_now();
+    planning->check_all = !planning->checked;
 }
 
 void dlr_sup_rendezvous(struct dlr_sup_planning *planning, bool with_mpi)

@@ -54,6 +54,8 @@ struct dlr_sup_planning {
     unsigned nformer;
     struct dlr_plan_out *full; /* they had no room for what they were to restore */
     unsigned nfull;
+    /* the nodes by every check before the first round of an allocation: due, and was */
+    bool check_all, checked;
     /* [nnodes] 1: health checks left it out; NULL: none */
     unsigned char *failed_checks;
     /* places.c */

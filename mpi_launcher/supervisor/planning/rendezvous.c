@@ -35,8 +35,9 @@ static int make_input(struct dlr_sup_planning *planning, int *ret_fd,
     DLR_AUTO_JSON json_t *input = NULL;
     DLR_AUTO_FREE char *text = NULL;
     const char **addrs = names ? names + planning->members->n : NULL;
+    char checks[DLR_OPT_TEXT + 8]; /* and the words of "auto" */
     struct dlr_plan_survey survey = {
-        .checks = planning->env.conf->checks,
+        .checks = checks,
         .disk_path = planning->env.info->dir,
         .shm_path = "/dev/shm",
         .store_dir = planning->env.conf->checkpoint ? planning->env.info->memory : "",
@@ -50,6 +51,10 @@ static int make_input(struct dlr_sup_planning *planning, int *ret_fd,
     struct dlr_plan_want want;
     int fd;
 
+    dlr_job_config_checks(planning->env.conf, !planning->check_all, checks,
+                          sizeof(checks));
+    planning->check_all = false; /* once: the next attempt must not be late by them */
+    planning->checked = true;
     for (unsigned i = 0; names && i < planning->members->n; i++) {
         if (!dlr_sup_is_candidate(planning->env.steps, i))
             continue;

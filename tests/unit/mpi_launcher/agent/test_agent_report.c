@@ -90,7 +90,7 @@ static int setup(void **state)
     dlr_format(rig.input, sizeof(rig.input), "%s/input", rig.dir);
     dlr_format(rig.self.conf.report_program, sizeof(rig.self.conf.report_program), "%s",
                rig.program);
-    dlr_format(rig.self.job.checks, sizeof(rig.self.job.checks), "quick");
+    dlr_format(rig.self.job.checks, sizeof(rig.self.job.checks), "auto,-cpu");
     rig.base = dlr_agent_base_new(NULL, NULL);
     rig.reports = dlr_agent_reports_new(rig.base, &rig.self, on_own, &rig);
     return rig.base && rig.reports ? 0 : -1;
@@ -148,7 +148,7 @@ static void the_supervisor_gets_one_with_its_checks(void **state)
     ask(DLR_AGENT_SUPERVISOR);
     run();
     assert_string_equal(rig.ends, "supervisor {\"slots\":2};");
-    assert_string_equal(checks(), "quick");
+    assert_string_equal(checks(), "quick,-cpu");
 }
 
 /* A successor wants versions, at once. */

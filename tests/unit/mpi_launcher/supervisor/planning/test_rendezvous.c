@@ -51,6 +51,7 @@ static struct {
     void *arg;
 } watched[2]; /* its end and its output */
 static char told[256];
+static char checks[64]; /* that the program was asked to make */
 
 static void note(const char *fmt, ...)
 {
@@ -130,6 +131,12 @@ int dlr_proc_start(char *const *argv, char *const *envp, int in, int out, int er
 {
     if (not_started)
         return -EAGAIN;
+    json_t *input = json_loadfd(in, 0, NULL);
+
+    dlr_format(
+        checks, sizeof(checks), "%s",
+        json_string_value(json_object_get(json_object_get(input, "survey"), "checks")));
+    json_decref(input);
     program_out = dup(out);
     program_words = dup(err_fd);
     *ret = (struct dlr_proc){.pid = 70, .pidfd = PIDFD};
@@ -267,6 +274,16 @@ static void learn(int64_t took_ms)
     dlr_rendezvous_time_took(&planning->usual[0], took_ms);
 }
 
+/* What another rendezvous makes. */
+static const char *checks_of_next(void)
+{
+    checks[0] = '\0';
+    dlr_sup_rendezvous(planning, true);
+    program_ends(PLAN, "");
+    told[0] = '\0';
+    return checks;
+}
+
 /* --- tests ------------------------------------------------------------------------ */
 
 static void the_programs_plan_is_told(void **state)
@@ -277,6 +294,25 @@ static void the_programs_plan_is_told(void **state)
     assert_told("planned2");
     assert_int_equal(planning->usual[0].usual_ms, 700);
     assert_int_equal(planning->usual[1].usual_ms, 0);
+}
+
+/* Restarts are quick, and so is a second attempt at the first round. */
+static void nodes_are_checked_in_full_once(void **state)
+{
+    dlr_format(conf.checks, sizeof(conf.checks), "auto,-links");
+    dlr_sup_agents_begin(planning);
+    assert_string_equal(checks_of_next(), "full,-links");
+    assert_string_equal(checks_of_next(), "quick,-links");
+    dlr_sup_agents_begin(planning); /* once more in this allocation */
+    assert_string_equal(checks_of_next(), "quick,-links");
+    dlr_format(conf.checks, sizeof(conf.checks), "memory,matmul");
+    assert_string_equal(checks_of_next(), "memory,matmul");
+}
+
+/* Whoever takes over from a supervisor that has died, with the agents it has started. */
+static void a_successor_checks_quickly(void **state)
+{
+    assert_string_equal(checks_of_next(), "quick");
 }
 
 static void without_a_plan_slurmctld_is_asked_before_anybody_is_blamed(void **state)
@@ -442,6 +478,8 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
     const struct CMUnitTest tests[] = {
         T(the_programs_plan_is_told),
+        T(nodes_are_checked_in_full_once),
+        T(a_successor_checks_quickly),
         T(without_a_plan_slurmctld_is_asked_before_anybody_is_blamed),
         T(the_agents_report_when_it_is_late),
         T(the_program_may_be_first_after_all),
