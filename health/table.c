@@ -30,7 +30,7 @@ const struct dlr_health_check dlr_health_checks[] = {
      dlr_health_cpu},
     {"throttle", QUICK, "CPUs slowed down by heat",
      "/sys/devices/system/cpu/cpu*/thermal_throttle", "percent of the time since boot",
-     "warn from 10, and 600 s; where the kernel has no times, from 1000 events a day",
+     "warn from 10; where the kernel has no times, from 1000 events a day",
      "Look at fans, filters and the air of the room, and at the power limit in the firmware.",
      dlr_health_throttle},
     {"inventory", QUICK, "CPUs, memory and GPUs against what Slurm counts on",

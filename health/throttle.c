@@ -7,10 +7,9 @@
 #include "health/checks.h"
 
 /* Our own figures: hot for a tenth of the time since boot costs a synchronous job as much
- * on every node. A short time is no rate, hence the floor.
+ * on every node.
  */
 #define HOT_PERCENT 10
-#define HOT_AT_LEAST 600 /* seconds */
 /* Where the kernel has no times (before 5.6): events per day */
 #define HOT_EVENTS_PER_DAY 1000
 
@@ -58,12 +57,10 @@ void dlr_health_throttle(const struct dlr_health_env *env,
               &hot_ms)) {
         double percent = (double)hot_ms / (days * 864e5) * 100;
 
-        dlr_health_say(
-            ret,
-            percent >= HOT_PERCENT && hot_ms >= HOT_AT_LEAST * 1000 ? DLR_HEALTH_WARN
-                                                                    : DLR_HEALTH_OK,
-            "slowed down by heat for %" PRIu64 " s, %.1f%% of %.1f days, limit %d%%",
-            hot_ms / 1000, percent, days, HOT_PERCENT);
+        dlr_health_say(ret, percent >= HOT_PERCENT ? DLR_HEALTH_WARN : DLR_HEALTH_OK,
+                       "slowed down by heat for %" PRIu64
+                       " s, %.1f%% of %.1f days, limit %d%%",
+                       hot_ms / 1000, percent, days, HOT_PERCENT);
     } else if (worst(env, "package_throttle_count", "core_throttle_count", &events)) {
         dlr_health_say(ret,
                        (double)events >= HOT_EVENTS_PER_DAY * days ? DLR_HEALTH_WARN

@@ -277,12 +277,16 @@ static void infiniband_ports_are_judged_by_state_and_rate(void **state)
         {"ib", {PORT("mlx5_0", "1: DOWN", "2: Polling", "10 Gb/sec", "InfiniBand"),
                 IB("mlx5_0") "/ports/1/counters/link_downed", "1\n"}, FAIL,
          "mlx5_0 port 1 is down, and was up since boot"},
-        {"ib", {PORT("irdma0", "1: DOWN", "2: Polling", "10 Gb/sec", "Ethernet")}, OK, "0 of 1 ports are active"},
+        {"ib", {PORT("irdma0", "1: DOWN", "2: Polling", "10 Gb/sec", "Ethernet"),
+                IB("irdma0") "/ports/1/counters/link_downed", "1\n"}, OK, "0 of 1 ports are active"},
         {"ib", {IB("a") "/ports/1/state", "4: ACTIVE\n", IB("a") "/ports/1/rate", "400 Gb/sec\n", BOARD("a"),
                 IB("b") "/ports/1/state", "4: ACTIVE\n", IB("b") "/ports/1/rate", "200 Gb/sec (2X NDR)\n", BOARD("b")},
          WARN, "b port 1 runs at 200 Gb/s, equal cards at 400"},
         /* another kind of card; one that says nothing */
         {"ib", {IB("a") "/ports/1/state", "4: ACTIVE\n", IB("a") "/ports/1/rate", "400 Gb/sec\n", BOARD("a"),
+                IB("b") "/ports/1/state", "4: ACTIVE\n", IB("b") "/ports/1/rate", "200 Gb/sec (2X NDR)\n"},
+         OK, "2 of 2 ports are active"},
+        {"ib", {IB("a") "/ports/1/state", "4: ACTIVE\n", IB("a") "/ports/1/rate", "400 Gb/sec\n",
                 IB("b") "/ports/1/state", "4: ACTIVE\n", IB("b") "/ports/1/rate", "200 Gb/sec (2X NDR)\n"},
          OK, "2 of 2 ports are active"},
     };
