@@ -4,9 +4,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/clock.h"
 #include "health/checks.h"
+
+#define DEVICE_TIMEOUT_MS 1000
 
 struct bounded {
     pthread_mutex_t lock;
@@ -75,4 +78,45 @@ int dlr_health_bounded(void (*fn)(void *arg), void *arg, int64_t timeout_ms)
     if (done)
         free(b);
     return done ? 0 : -ETIMEDOUT;
+}
+
+struct device_query {
+    struct dlr_health_env env;
+    struct dlr_health_result result;
+    void (*check)(const struct dlr_health_env *env, struct dlr_health_result *ret);
+    char root[];
+};
+
+static void ask_device(void *arg)
+{
+    struct device_query *q = arg;
+
+    q->check(&q->env, &q->result);
+}
+
+void dlr_health_device(const struct dlr_health_env *env, struct dlr_health_result *ret,
+                       const char *what,
+                       void (*check)(const struct dlr_health_env *env,
+                                     struct dlr_health_result *ret))
+{
+    size_t size = strlen(env->root) + 1;
+    struct device_query *q = calloc(1, sizeof(*q) + size);
+    int rc = -ENOMEM;
+
+    if (q) {
+        memcpy(q->root, env->root, size);
+        q->env.root = q->root;
+        q->result = *ret;
+        q->check = check;
+        rc = dlr_health_bounded(ask_device, q, DEVICE_TIMEOUT_MS);
+    }
+    if (rc == 0)
+        *ret = q->result;
+    else if (rc == -ETIMEDOUT)
+        dlr_health_say(ret, DLR_HEALTH_FAIL, "%s cannot be read within %d ms", what,
+                       DEVICE_TIMEOUT_MS);
+    else
+        dlr_health_say(ret, DLR_HEALTH_SKIP, "cannot check: %s", strerror(-rc));
+    if (rc != -ETIMEDOUT) /* else the thread's */
+        free(q);
 }

@@ -81,4 +81,13 @@ double dlr_health_days_up(const struct dlr_health_env *env);
  */
 int dlr_health_bounded(void (*fn)(void *arg), void *arg, int64_t timeout_ms);
 
+/* A check that reads devices, so: the firmware of a broken one may not answer for a
+ * minute. It fails then, and what says in the reason where: "PCIe links". Of env the
+ * check sees only root.
+ */
+void dlr_health_device(const struct dlr_health_env *env, struct dlr_health_result *ret,
+                       const char *what,
+                       void (*check)(const struct dlr_health_env *env,
+                                     struct dlr_health_result *ret));
+
 #endif

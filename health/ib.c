@@ -103,7 +103,7 @@ static void judge(const struct port *ports, unsigned n, struct dlr_health_result
                    "%u of %u ports are active", active, n);
 }
 
-void dlr_health_ib(const struct dlr_health_env *env, struct dlr_health_result *ret)
+static void check(const struct dlr_health_env *env, struct dlr_health_result *ret)
 {
     DLR_CLEANUP(globfree) glob_t paths = {0};
     struct port ports[PORTS_MAX];
@@ -118,4 +118,9 @@ void dlr_health_ib(const struct dlr_health_env *env, struct dlr_health_result *r
         dlr_health_say(ret, DLR_HEALTH_SKIP,
                        found ? "the state of no RDMA port can be read"
                              : "no RDMA device here");
+}
+
+void dlr_health_ib(const struct dlr_health_env *env, struct dlr_health_result *ret)
+{
+    dlr_health_device(env, ret, "InfiniBand ports", check);
 }

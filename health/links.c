@@ -93,7 +93,7 @@ static unsigned look_at_interfaces(const struct dlr_health_env *env,
     return links;
 }
 
-void dlr_health_links(const struct dlr_health_env *env, struct dlr_health_result *ret)
+static void check(const struct dlr_health_env *env, struct dlr_health_result *ret)
 {
     unsigned links = look_at_infiniband(env, ret);
 
@@ -105,4 +105,9 @@ void dlr_health_links(const struct dlr_health_env *env, struct dlr_health_result
                        "%u links, none with more errors than its limits", links);
     else
         dlr_health_say(ret, DLR_HEALTH_SKIP, "no link whose errors are counted");
+}
+
+void dlr_health_links(const struct dlr_health_env *env, struct dlr_health_result *ret)
+{
+    dlr_health_device(env, ret, "network links", check);
 }

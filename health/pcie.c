@@ -72,7 +72,7 @@ static bool look(const struct dlr_health_env *env, const char *dev,
     return true;
 }
 
-void dlr_health_pcie(const struct dlr_health_env *env, struct dlr_health_result *ret)
+static void check(const struct dlr_health_env *env, struct dlr_health_result *ret)
 {
     DLR_CLEANUP(globfree) glob_t devices = {0};
     size_t n = dlr_health_glob(env, "/sys/bus/pci/devices/*", &devices);
@@ -87,4 +87,9 @@ void dlr_health_pcie(const struct dlr_health_env *env, struct dlr_health_result 
                        "%u network cards and GPUs have all their lanes", seen);
     else
         dlr_health_say(ret, DLR_HEALTH_SKIP, "no card whose PCIe link can be read");
+}
+
+void dlr_health_pcie(const struct dlr_health_env *env, struct dlr_health_result *ret)
+{
+    dlr_health_device(env, ret, "PCIe links", check);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of /proc and /sys say of a node's hardware: nodes are trees made here. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -400,6 +402,40 @@ static void large_processes_without_a_job_are_named(void **state)
 }
 // clang-format on
 
+/* --- cards that hang -------------------------------------------------------------- */
+
+/* Instead of firmware that does not answer: a FIFO that nobody writes to. */
+static void a_card_that_does_not_answer_fails_in_time(void **state)
+{
+    static const struct {
+        const char *check, *file, *reason;
+    } rows[] = {
+        {"ib", "/sys/class/infiniband/mlx5_0/ports/1/state",
+         "InfiniBand ports cannot be read within 1000 ms"},
+        {"links", "/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed",
+         "network links cannot be read within 1000 ms"},
+        {"pcie", "/sys/bus/pci/devices/0000:01:00.0/class",
+         "PCIe links cannot be read within 1000 ms"},
+    };
+    struct dlr_health_result got;
+    struct dlr_health_env env;
+    char path[256];
+
+    dlr_health_env_init(&env);
+    env.root = root;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        print_message("  %s\n", rows[i].check);
+        clear(NULL);
+        make(rows[i].file, "");
+        dlr_format(path, sizeof(path), "%s%s", root, rows[i].file);
+        assert_int_equal(unlink(path) | mkfifo(path, 0600), 0);
+        ask(&env, rows[i].check, &got);
+        assert_string_equal(got.reason, rows[i].reason);
+        assert_int_equal(got.verdict, FAIL);
+        close(open(path, O_WRONLY)); /* it answers after all */
+    }
+}
+
 /* --- all -------------------------------------------------------------------------- */
 
 static void every_row_says_what_an_administrator_needs(void **state)
@@ -450,6 +486,7 @@ int main(void)
         T(links_are_judged_by_errors_a_day),
         T(pcie_links_are_compared_with_card_and_slot),
         T(large_processes_without_a_job_are_named),
+        T(a_card_that_does_not_answer_fails_in_time),
         T(every_row_says_what_an_administrator_needs),
         T(long_findings_are_cut_and_keep_their_verdict),
     };
