@@ -50,7 +50,7 @@ static void add_node(struct plan_rig *w, const char *text)
     if ((silent = strchr(buf, '?')))
         *silent++ = '\0';
     if ((bad = strchr(buf, '!')))
-        *bad = '\0';
+        *bad++ = '\0';
     dlr_format(r->node.path, sizeof(r->node.path), "s.%s", buf);
     dlr_format(r->node.name, sizeof(r->node.name), "%s", strchr(buf, '.') + 1);
     dlr_format(r->boot, sizeof(r->boot), "boot");
@@ -61,7 +61,9 @@ static void add_node(struct plan_rig *w, const char *text)
     dlr_format(r->checks[0].check, sizeof(r->checks[0].check), "memory");
     dlr_format(r->checks[0].reason, sizeof(r->checks[0].reason), "%s",
                bad ? "edac: 7 uncorrected memory errors" : "fine");
-    r->checks[0].verdict = bad ? DLR_HEALTH_FAIL : DLR_HEALTH_OK;
+    r->checks[0].verdict = !bad          ? DLR_HEALTH_OK
+                           : *bad == '!' ? DLR_HEALTH_DRAIN
+                                         : DLR_HEALTH_FAIL;
     add_copies(r, copies ? copies : "", w->want.nplaces);
     add_silent(r, silent ? silent : "");
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans from small texts. A node is written
- *     leaf.name[!][?a,b][=RANK:ROUND/STEP ...]
- * "!" fails a check, "?a,b" cannot reach a and b, "=..." lists copies it holds; nodes
- * stand apart by ";".
+ *     leaf.name[!|!!][?a,b][=RANK:ROUND/STEP ...]
+ * "!" fails a check, "!!" one for a drain, "?a,b" cannot reach a and b, "=..." lists
+ * copies it holds; nodes stand apart by ";".
  */
 #ifndef DLR_TESTS_MPI_LAUNCHER_PLAN_PLAN_RIG_H
 #define DLR_TESTS_MPI_LAUNCHER_PLAN_PLAN_RIG_H

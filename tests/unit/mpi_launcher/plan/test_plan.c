@@ -39,6 +39,8 @@ static const struct place_row place_rows[] = {
      "l1.n4 l0.n2 l0.n1", "n4 n2 n1 | n3 |"},
     {"a node that fails a check is lost", 2, "l0.n1!;l0.n2;l0.n3", "l0.n1 l0.n2",
      "n3 n2 |  | n1: MEM"},
+    {"one that no job should come to is, too", 2, "l0.n1!!;l0.n2;l0.n3", "l0.n1 l0.n2",
+     "n3 n2 |  | n1: MEM"},
     {"a smaller round is placed afresh", 2, "l0.n1;l1.n2;l1.n3", "l0.n1 l1.n2 l1.n3",
      "n1 n2 | n3 |"},
     {"one node nobody reaches", 3, "l0.n1?n3;l0.n2?n3;l1.n3?n1,n2,n4;l1.n4?n3", NULL,
