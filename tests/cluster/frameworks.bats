@@ -59,8 +59,9 @@ export DLROVER_CKPT_DIR=\$PWD/ck.\$SLURM_JOB_ID
 srun $venv/bin/python paced.py "tests/python/frameworks_\$name.py" --train --steps $STEPS --out "\$out" "\$@"
 SH
     # The same by torchrun, two ranks a node, which it starts again itself
-    sed "s|^srun .*/python |srun --ntasks-per-node=1 $venv/bin/python -m torch.distributed.run --nnodes=\$SLURM_NNODES \\\\\n\
-    --nproc-per-node=2 --max-restarts=1 --rdzv-backend=c10d --rdzv-id=\$SLURM_JOB_ID --rdzv-endpoint=\$HEAD:29500 \\\\\n    |" \
+    sed "s|^srun .*/python |srun --ntasks-per-node=1 $venv/bin/python -m torch.distributed.run \\\\\n\
+    --nnodes=\$SLURM_NNODES --nproc-per-node=2 --max-restarts=3 \\\\\n\
+    --rdzv-backend=c10d --rdzv-id=\$SLURM_JOB_ID --rdzv-endpoint=\$HEAD:29500 \\\\\n    |" \
         "$(alice_home)/frameworks.sh" | job_file torchrun.sh
 }
 teardown() {
@@ -111,8 +112,8 @@ goes_on() {
 @test "Trainer: a rank is killed, then a node: the same weights and batches" { goes_on 1 trainer; }
 
 @test "Trainer under torchrun, two ranks a node: a rank is killed, then a node: the same weights and batches" {
-    ref=$(submit -N2 --dlrover=off torchrun.sh trainer torchrun.ref)
-    job=$(submit -N3 --dlrover=on --dlrover-spares=1 --dlrover-save=always torchrun.sh trainer torchrun.run)
+    ref=$(submit -N2 --exclusive --dlrover=off torchrun.sh trainer torchrun.ref)
+    job=$(submit -N3 --exclusive --dlrover=on --dlrover-spares=1 --dlrover-save=always torchrun.sh trainer torchrun.run)
     saved "$job" 0
     touch "$(alice_home)/die.$job.1"
     await "$job" "e['event']=='restored' and e['round']==0 and e['version'][1]>0"

@@ -10,7 +10,7 @@ setup_file() {
     local venv=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}
     [ -x "$venv/bin/python" ] || skip "no PyTorch in '$venv': scripts/install-deps --torch-venv"
     cluster_up 4 4
-    # A worker that ends at once when its test says so
+    # A worker that ends at once when its test says so, and whose training is slow enough to be met in the middle
     job_file mortal.py <<'PY'
 import os
 import runpy
@@ -27,6 +27,9 @@ def watch(mark):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+if sys.argv[1].endswith("torch_train.py"):
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+    register_optimizer_step_post_hook(lambda *_: time.sleep(0.2))
 threading.Thread(target=watch, args=(f"die.{os.environ['SLURM_JOB_ID']}.{os.environ['RANK']}",), daemon=True).start()
 del sys.argv[0]
 runpy.run_path(sys.argv[0], run_name="__main__")
