@@ -2,6 +2,7 @@
 /* The clock against the batch host's. */
 #include "common/base/clock.h"
 #include "health/checks.h"
+#include "health/inject.h"
 
 /* Nothing of ours compares clocks of two nodes; people do when they read logs, hence a
  * word from 1 s on. Credentials do too: MUNGE takes them for 300 s, sites go down to 60
@@ -14,18 +15,21 @@ void dlr_health_clock(const struct dlr_health_env *env, struct dlr_health_result
 {
     int64_t expected, offset, sure;
     enum dlr_health_verdict verdict = DLR_HEALTH_OK;
+    double ahead_ms = 0;
+    bool injected = dlr_inject_number(env->inject, env->node, "clock", &ahead_ms);
 
     if (!env->ref_wall_ns) {
         dlr_health_say(ret, DLR_HEALTH_SKIP, "no clock to compare with");
         return;
     }
     expected = env->ref_wall_ns + (dlr_now_ns() - env->ref_taken_ns);
-    offset = dlr_wall_ns() - expected;
+    offset = dlr_wall_ns() - expected + (int64_t)(ahead_ms * 1e6);
     sure = (offset < 0 ? -offset : offset) - env->ref_error_ns;
     if (sure > FAIL_NS)
         verdict = DLR_HEALTH_FAIL;
     else if (sure > WARN_NS)
         verdict = DLR_HEALTH_WARN;
-    dlr_health_say(ret, verdict, "%+.3f s off the batch host's, +/- %.3f s",
-                   (double)offset / 1e9, (double)env->ref_error_ns / 1e9);
+    dlr_health_say(ret, verdict, "%s%+.3f s off the batch host's, +/- %.3f s",
+                   injected ? DLR_INJECTED : "", (double)offset / 1e9,
+                   (double)env->ref_error_ns / 1e9);
 }

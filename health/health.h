@@ -44,6 +44,8 @@ struct dlr_health_env {
     int64_t peer_timeout_ms;
     /* NULL, or one byte per peer, set to 1 for each that was silent */
     unsigned char *silent;
+    const char *inject; /* faults that the user injects here (inject.h), or NULL, and */
+    const char *node;   /* which node this is */
 };
 
 struct dlr_health_result {

@@ -7,6 +7,7 @@
 #include "common/base/str.h"
 #include "health/checks.h"
 #include "health/health.h"
+#include "health/inject.h"
 
 #define PEER_TIMEOUT_MS 1000
 
@@ -111,5 +112,6 @@ int dlr_health_run(const struct dlr_health_env *env, const char *list,
         ret[n].check = c->name;
         c->run(env, &ret[n++]);
     }
+    dlr_inject_apply(env->inject, env->node, ret, n);
     return (int)n;
 }

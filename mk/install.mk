@@ -28,7 +28,8 @@ install: all ## install under DESTDIR/PREFIX
 	$(Q)for page in $(MAN_PAGES); do \
 	  install -D -m644 $$page $(SHARE)/man/man$${page##*.}/$${page##*/} || exit 1; done
 	$(Q)for file in $(wildcard python/dlrover/*.py python/dlrover/frameworks/*.py) python/dlrover/py.typed; do install -D -m644 $$file $(PYTHONDIR)/$${file#python/} || exit 1; done
-	$(Q)for file in $(shell find etc -type f); do install -D -m644 $$file $(SHARE)/dlrover/$$file || exit 1; done
+	$(Q)for file in $(shell find etc -type f); do \
+	  install -D -m$$(test -x $$file && echo 755 || echo 644) $$file $(SHARE)/dlrover/$$file || exit 1; done
 	$(Q)$(if $(wildcard completions/dlrover.bash),install -D -m644 completions/dlrover.bash \
 	  $(SHARE)/bash-completion/completions/dlrover)
 	@echo "installed under $(DESTDIR)$(PREFIX)"

@@ -10,13 +10,17 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "health/health.h"
+#include "mpi_launcher/cli/check_slurm.h"
 #include "mpi_launcher/cli/cli.h"
 
 struct check_conf {
-    const char *checks, *state_dir, *peers;
+    const char *checks, *state_dir, *peers, *root;
     uint64_t need_bytes;
-    bool json, list;
+    bool json, list, slurm, undrain, history;
 };
+
+/* Where --slurm keeps what it finds; /run where the first cannot be written. */
+static const char *const history_bases[] = {"/var/spool", "/run", NULL};
 
 static void help(FILE *out)
 {
@@ -37,8 +41,23 @@ static void help(FILE *out)
         "  --need=SIZE        memory the snapshots of a job would take here (0)\n"
         "  --peers=HOST:PORT[,HOST:PORT]...\n"
         "                     nodes that have to answer; a refused port is an answer\n"
+        "  --root=DIR         look at a recorded /proc and /sys below DIR\n"
+        "  --slurm            for HealthCheckProgram and Prolog, as root: quick "
+        "checks,\n"
+        "                     keep the results, drain the node if it is broken\n"
+        "  --undrain          with --slurm: resume a node that it has drained when it "
+        "is "
+        "well\n"
+        "  --history          print what --slurm has kept\n"
         "  --json             print a JSON object\n"
         "  --help             print this\n"
+        "\n"
+        "--slurm drains for the verdict drain alone, twice in a row, and never more "
+        "than\n"
+        "5%% of a partition (at least one node) within an hour. It ends with 1 when it "
+        "has\n"
+        "drained the node right now, else with 0: any other end of a Prolog drains "
+        "it.\n"
         "\n"
         "Exit status: 0 when no check failed, 1 when one did, 2 on wrong usage.\n");
 }
@@ -57,6 +76,14 @@ static int parse(int argc, char **argv, struct check_conf *conf)
             conf->state_dir = value;
         else if ((value = dlr_after(argv[i], "--peers=")))
             conf->peers = value;
+        else if ((value = dlr_after(argv[i], "--root=")))
+            conf->root = value;
+        else if (dlr_streq(argv[i], "--slurm"))
+            conf->slurm = true;
+        else if (dlr_streq(argv[i], "--undrain"))
+            conf->undrain = true;
+        else if (dlr_streq(argv[i], "--history"))
+            conf->history = true;
         else if (dlr_streq(argv[i], "--json"))
             conf->json = true;
         else if (dlr_streq(argv[i], "--list"))
@@ -154,41 +181,76 @@ static void print_json(const struct dlr_health_result *r, int n)
         putchar('\n');
 }
 
-int dlr_cli_check(int argc, char **argv)
-{
-    struct check_conf conf = {.checks = "all"};
-    struct dlr_health_result results[DLR_HEALTH_CHECKS_MAX];
-    DLR_AUTO_FREE const char **peers = NULL;
-    DLR_AUTO_FREE char *peers_text = NULL;
-    struct dlr_health_env env;
-    struct dlr_err err = {0};
-    char dir[4096];
-    int n;
+/* --- the two ways ----------------------------------------------------------------- */
 
-    for (n = 1; n < argc; n++)
-        if (dlr_streq(argv[n], "--help")) {
-            help(stdout);
-            return DLR_CLI_OK;
-        }
-    if (parse(argc, argv, &conf) != DLR_CLI_OK)
-        return DLR_CLI_USAGE;
-    if (conf.list)
-        return print_checks(conf.json);
-    dlr_health_env_init(&env);
-    env.disk_path = state_dir(&conf, dir, sizeof(dir));
-    env.shm_need_bytes = conf.need_bytes;
-    peers_text = conf.peers ? strdup(conf.peers) : NULL;
-    if (peers_text && split(peers_text, &peers) == 0)
-        env.peers = peers;
-    n = dlr_health_run(&env, conf.checks, results, DLR_HEALTH_CHECKS_MAX, &err);
+static int run_here(const struct check_conf *conf, const struct dlr_health_env *env)
+{
+    struct dlr_health_result results[DLR_HEALTH_CHECKS_MAX];
+    struct dlr_err err = {0};
+    int n = dlr_health_run(env, conf->checks ? conf->checks : "all", results,
+                           DLR_HEALTH_CHECKS_MAX, &err);
+
     if (n < 0) {
         fprintf(stderr, "dlrover check: %s\n", err.text);
         return DLR_CLI_USAGE;
     }
-    if (conf.json)
+    if (conf->json)
         print_json(results, n);
     else
         print_table(results, n);
     return dlr_health_worst(results, (size_t)n) >= DLR_HEALTH_FAIL ? DLR_CLI_FAIL
                                                                    : DLR_CLI_OK;
+}
+
+static int run_for_slurm(const struct check_conf *conf,
+                         const struct dlr_health_env *env, const char *node)
+{
+    struct dlr_check_slurm c = {.env = env,
+                                .checks = conf->checks ? conf->checks : "quick",
+                                .node = node,
+                                .bases = history_bases,
+                                .may_resume = conf->undrain,
+                                .now_s = dlr_wall_ns() / 1000000000};
+
+    if (geteuid() == 0)
+        return dlr_check_slurm(&c);
+    fputs("dlrover check: --slurm is for root, as whom slurmd runs it\n", stderr);
+    return DLR_CLI_OK;
+}
+
+static bool says(int argc, char **argv, const char *word)
+{
+    for (int i = 1; i < argc; i++)
+        if (dlr_streq(argv[i], word))
+            return true;
+    return false;
+}
+
+int dlr_cli_check(int argc, char **argv)
+{
+    struct check_conf conf = {0};
+    DLR_AUTO_FREE const char **peers = NULL;
+    DLR_AUTO_FREE char *peers_text = NULL;
+    struct dlr_health_env env;
+    char dir[4096], node[64];
+
+    if (says(argc, argv, "--help")) {
+        help(stdout);
+        return DLR_CLI_OK;
+    }
+    if (parse(argc, argv, &conf) != DLR_CLI_OK) /* a Prolog must not drain by a slip */
+        return says(argc, argv, "--slurm") ? DLR_CLI_OK : DLR_CLI_USAGE;
+    if (conf.list)
+        return print_checks(conf.json);
+    dlr_check_slurm_node(node, sizeof(node));
+    if (conf.history)
+        return dlr_check_history(node, history_bases);
+    dlr_health_env_init(&env);
+    env.root = conf.root ? conf.root : env.root;
+    env.disk_path = conf.slurm ? conf.state_dir : state_dir(&conf, dir, sizeof(dir));
+    env.shm_need_bytes = conf.need_bytes;
+    peers_text = conf.peers ? strdup(conf.peers) : NULL;
+    if (peers_text && split(peers_text, &peers) == 0)
+        env.peers = peers;
+    return conf.slurm ? run_for_slurm(&conf, &env, node) : run_here(&conf, &env);
 }

@@ -36,7 +36,9 @@ static const struct {
     {"name_taken", "on {node} somebody else has the name '{name}': stepped around"},
     {"rendezvous", "{candidates#node} meet[{mpi:false}, without MPI]"},
     {"rendezvous_failed", "the rendezvous failed[: {why}]"},
-    {"check", "check '{check}' of {node}: {verdict}[: {reason}]"},
+    {"check", "check '{check}' of {node}: {verdict}[: {reason}]"
+              "[; an administrator may run: {drain}]"},
+    {"inject", "faults are injected (DLROVER_INJECT): {faults}"},
     {"plan", "round {round} is planned: {places#node}[, {spares:count} spare]"
              "[; {places:moved}][; left out: {out:nodes}]"
              "[; resumes from {restore:version}][; {notes}]"},

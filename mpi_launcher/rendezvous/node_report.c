@@ -176,6 +176,8 @@ static int run_checks(const struct dlr_plan_survey *s,
     env.peers = ring.addrs;
     env.peer_names = ring.nodes;
     env.silent = ring.silent;
+    env.inject = getenv("DLROVER_INJECT");
+    env.node = r->node.name;
     if (s->peer_timeout_ms)
         env.peer_timeout_ms = s->peer_timeout_ms;
     n = dlr_health_run(&env, s->checks && s->checks[0] ? s->checks : "none", got,

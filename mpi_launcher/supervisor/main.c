@@ -36,6 +36,7 @@
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/resize.h"
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
+#include "mpi_launcher/supervisor/planning/verdicts.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/steps.h"
@@ -237,7 +238,8 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, int srun_words,
     int rc;
 
     dlr_sup_stdin_start(s->rounds);
-    if ((rc = open_nodes(s, err)) < 0 || (rc = open_descriptors(s, err)) < 0 ||
+    if ((rc = dlr_sup_inject_check(err)) < 0 || (rc = open_nodes(s, err)) < 0 ||
+        (rc = open_descriptors(s, err)) < 0 ||
         (rc = dlr_sup_read_step(s->planning, argc, argv, srun_words, err)) < 0 ||
         (rc = dlr_sup_fork_server_start(s->io, err)) < 0)
         return rc;
@@ -271,6 +273,7 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
         s->step->world, "argv", words, "beat_ms", s->conf.beat.every_ms, "dead_ms",
         (int)dlr_job_config_dead_ms(&s->conf), "max_restarts",
         s->conf.max_restarts.count, "version", DLR_VERSION);
+    dlr_sup_inject_tell(s->planning);
 }
 
 /* The agents of a supervisor that died go on; its workers do when all is in order. */

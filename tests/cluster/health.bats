@@ -23,3 +23,78 @@ SH
     events "$job" 'select(.event=="plan").out[0].reason' | grep -F "/dev/shm"
     events "$job" 'select(.event=="check" and .verdict=="fail")|[.node,.check]' | grep -Fx '["n2","disk"]'
 }
+
+@test "an injected fault leaves a node out, and everybody is told that it is none" {
+    job_file inject.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+DLROVER_INJECT=n3:memory=drain srun --mpi=pmix /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 5 --iter-ms 50
+DLROVER_INJECT=n3:memroy=fail srun --mpi=pmix hostname
+SH
+    job=$(submit -N4 -w n1,n3,n4,n5 --dlrover=on --dlrover-spares=1 inject.sh)
+    [[ $(await_job "$job") == FAILED* ]] # by the word that cannot be obeyed
+    output "$job" | grep -F "faults are injected (DLROVER_INJECT): n3:memory=drain"
+    output "$job" | grep -F "DLROVER_INJECT: 'memroy' is no check"
+    cat "$(alice_home)"/.dlrover/job-"$job"/*/events.jsonl >"$BATS_TEST_TMPDIR/events"
+    [ "$(jq -rs '[.[]|select(.event=="inject")][0].faults' "$BATS_TEST_TMPDIR/events")" = "n3:memory=drain" ]
+    [ "$(jq -rs '[.[]|select(.event=="plan")][0].places|map(.node)|join(" ")' "$BATS_TEST_TMPDIR/events")" = "n1 n4 n5" ]
+    jq -rs '[.[]|select(.event=="plan")][0].out[0]|.node+" "+.reason' "$BATS_TEST_TMPDIR/events" |
+        grep -E "^n3 memory: injected; [0-9.]+ of [0-9.]+ GiB"
+    [ "$(jq -rs '[.[]|select(.event=="check" and .verdict=="drain")][0]|has("drain")' "$BATS_TEST_TMPDIR/events")" = false ]
+    alice /opt/dlrover/bin/dlrover events "$job" --event=check | grep -F "check 'memory' of n3: drain: injected"
+}
+
+# Time passes for the history of a node: what it has is so many seconds older.
+age() { # NODE SECONDS
+    awk -v s="$2" '{ $1 -= s; $2 -= s; print }' "$VCLUSTER_DIR/hosts/$1/spool/dlrover-health/$1" >"$BATS_TEST_TMPDIR/aged"
+    cat "$BATS_TEST_TMPDIR/aged" >"$VCLUSTER_DIR/hosts/$1/spool/dlrover-health/$1"
+}
+
+# plant NODE: an uncorrected memory error in what the check reads there
+plant() { on "$1" sh -c 'mkdir -p /tmp/bad/sys/devices/system/edac/mc/mc0 && echo 7 >/tmp/bad/sys/devices/system/edac/mc/mc0/ue_count'; }
+
+check_slurm() { on "$1" env SLURMD_NODENAME="$1" /opt/dlrover/bin/dlrover check --slurm --checks=edac --root=/tmp/bad; }
+
+state_of() { ctl sinfo -h -N -n "$1" -o '%T %E'; }
+
+@test "a broken node drains itself with the reason, and a fault of all nodes drains nobody else" {
+    local node drained
+    plant n3
+    check_slurm n3 # once is not enough
+    [ "$(state_of n3)" = "idle none" ]
+    age n3 60
+    run check_slurm n3
+    [ "$status" -eq 1 ]
+    [ "$(state_of n3)" = "drained dlrover: check=edac, 7 uncorrected memory errors since boot, limit 0" ] ||
+        { state_of n3; false; }
+    for node in n1 n2 n4 n5; do plant "$node" && check_slurm "$node" && age "$node" 60; done
+    for node in n1 n2 n4 n5; do check_slurm "$node" & done
+    wait
+    ctl sinfo -R
+    drained=$(ctl sinfo -h -N -o '%N %T' | awk '$2 ~ /drain/ { print $1 }')
+    [ "$drained" = n3 ]
+    state_of n3 | grep -F "drained dlrover: site fault? check=edac, 7 uncorrected"
+    on n3 env SLURMD_NODENAME=n3 /opt/dlrover/bin/dlrover check --history | grep -F "(drain)"
+}
+
+@test "slurmd runs it as HealthCheckProgram, and all at once drain no more than one" {
+    local node
+    ctl scontrol update nodename=ALL state=resume || :
+    wait_until '[ -z "$(ctl sinfo -h -N -o %T | grep -v idle)" ]'
+    for node in n1 n2 n3 n4 n5; do
+        plant "$node"
+        on "$node" rm -rf /var/spool/dlrover-health
+        on "$node" sh -c 'sed "s|^PATH=.*|PATH=/opt/dlrover/bin:$0|; s|--slurm|--slurm --checks=edac --root=/tmp/bad|" \
+            /opt/dlrover/share/dlrover/etc/dlrover-health-check >/tmp/health && chmod 755 /tmp/health' "$PATH"
+    done
+    for node in ctl n1 n2 n3 n4 n5; do
+        on "$node" sh -c 'printf "HealthCheckProgram=/tmp/health\nHealthCheckInterval=5\n" >>/etc/slurm/slurm.conf'
+    done
+    ctl scontrol reconfigure
+    for node in n1 n2 n3 n4 n5; do
+        wait_until '[ -s "$VCLUSTER_DIR/hosts/'"$node"'/spool/dlrover-health/'"$node"'" ]'
+    done
+    # half a minute later all of them know
+    wait_until '[ "$(ctl sinfo -h -N -o %T | grep -c drain)" = 1 ] && ctl sinfo -h -R -o %E | grep -qF "site fault? check=edac"'
+    [ "$(ctl sinfo -h -N -o %T | grep -c drain)" = 1 ]
+}

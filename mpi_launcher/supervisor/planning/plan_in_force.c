@@ -11,6 +11,7 @@
 #include "mpi_launcher/supervisor/nodes/loss_rate.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/planning/verdicts.h"
 #include "mpi_launcher/supervisor/planning/version_json.h"
 
 const struct dlr_plan *dlr_sup_plan(const struct dlr_sup_planning *planning)
@@ -64,19 +65,6 @@ static json_t *place_row(const struct dlr_sup_planning *planning, unsigned place
     return row;
 }
 
-static void tell_verdicts(const struct dlr_sup_planning *planning,
-                          const struct dlr_plan *plan)
-{
-    for (unsigned i = 0; i < plan->nverdicts; i++) {
-        const struct dlr_plan_verdict *v = &plan->verdicts[i];
-
-        dlr_journal_note(dlr_sup_journal(planning->env.io), "check", "s:s,s:s,s:s,s:s",
-                         "node", v->node, "check", v->check.check, "verdict",
-                         dlr_health_verdict_name(v->check.verdict), "reason",
-                         v->check.reason);
-    }
-}
-
 json_t *dlr_sup_plan_rows(const struct dlr_sup_planning *planning)
 {
     const struct dlr_plan *plan = &planning->plan;
@@ -106,7 +94,7 @@ void dlr_sup_tell_plan(const struct dlr_sup_planning *planning)
         json_array_append_new(notes, json_string(plan->notes[i]));
         dlr_user_line(planning->env.io, "%s", plan->notes[i]);
     }
-    tell_verdicts(planning, plan);
+    dlr_sup_tell_verdicts(planning, plan);
     json_object_set_new(row, "took_ms", json_integer(took_ms));
     json_object_set_new(row, "out", out);
     json_object_set_new(row, "notes", notes);
@@ -131,7 +119,7 @@ int dlr_sup_plan_refuse(struct dlr_sup_planning *planning, int rc,
     unsigned left = 0, n = planning->members->n;
     unsigned char *failed_checks = calloc(n, 1);
 
-    tell_verdicts(planning, plan);
+    dlr_sup_tell_verdicts(planning, plan);
     for (unsigned i = 0; failed_checks && i < plan->nout; i++) {
         int node = dlr_members_find(planning->members, plan->out[i].node);
 

@@ -58,6 +58,12 @@ static const struct {
      "the rendezvous failed: too slow"},
     {"{\"event\":\"check\",\"node\":\"n1\",\"check\":\"disk\",\"verdict\":\"warn\","
      "\"reason\":\"2 GiB\"}", "check 'disk' of n1: warn: 2 GiB"},
+    {"{\"event\":\"check\",\"node\":\"n1\",\"check\":\"edac\",\"verdict\":\"drain\","
+     "\"reason\":\"7 errors\",\"drain\":\"scontrol update NodeName=n1\"}",
+     "check 'edac' of n1: drain: 7 errors; an administrator may run: scontrol update "
+     "NodeName=n1"},
+    {"{\"event\":\"inject\",\"faults\":\"n2:edac=drain\"}",
+     "faults are injected (DLROVER_INJECT): n2:edac=drain"},
     {"{\"event\":\"plan\",\"round\":1,\"places\":[{\"node\":\"n1\",\"first\":0,\"tasks\":2,"
      "\"moved\":false},{\"node\":\"n5\",\"first\":2,\"tasks\":2,\"moved\":true}],"
      "\"spares\":[\"n4\"],\"out\":[{\"node\":\"n3\",\"reason\":\"bad disk\"}],"
