@@ -77,20 +77,57 @@ state_of() { ctl sinfo -h -N -n "$1" -o '%T %E'; }
     on n3 env SLURMD_NODENAME=n3 /opt/dlrover/bin/dlrover check --history | grep -F "(drain)"
 }
 
-@test "slurmd runs it as HealthCheckProgram, and all at once drain no more than one" {
+# All nodes are in service again, and know nothing of what was.
+fresh() {
     local node
-    ctl scontrol update nodename=ALL state=resume || :
+    for node in n1 n2 n3 n4 n5; do on "$node" rm -rf /tmp/bad /var/spool/dlrover-health; done
+    ctl scontrol update nodename=ALL state=resume || : # of some it is no change, which is an error
     wait_until '[ -z "$(ctl sinfo -h -N -o %T | grep -v idle)" ]'
-    for node in n1 n2 n3 n4 n5; do
-        plant "$node"
-        on "$node" rm -rf /var/spool/dlrover-health
-        on "$node" sh -c 'sed "s|^PATH=.*|PATH=/opt/dlrover/bin:$0|; s|--slurm|--slurm --checks=edac --root=/tmp/bad|" \
-            /opt/dlrover/share/dlrover/etc/dlrover-health-check >/tmp/health && chmod 755 /tmp/health' "$PATH"
-    done
-    for node in ctl n1 n2 n3 n4 n5; do
-        on "$node" sh -c 'printf "HealthCheckProgram=/tmp/health\nHealthCheckInterval=5\n" >>/etc/slurm/slurm.conf'
+}
+
+# install_script NODE: as a site does it, for the fault that is planted
+install_script() {
+    on "$1" sh -c 'sed "s|^PATH=.*|PATH=/opt/dlrover/bin:$0|; s|--slurm|--slurm --checks=edac --root=/tmp/bad|" \
+        /opt/dlrover/share/dlrover/etc/dlrover-health-check >/tmp/health && chmod 755 /tmp/health' "$PATH"
+}
+
+# configure LINE...: more of slurm.conf, on all hosts
+configure() {
+    local host
+    for host in ctl n1 n2 n3 n4 n5; do
+        on "$host" sh -c 'printf "%s\n" "$@" >>/etc/slurm/slurm.conf' sh "$@"
     done
     ctl scontrol reconfigure
+}
+
+@test "as Prolog it keeps a job from a node that it drains, and no other Prolog fails" {
+    local node
+    fresh
+    for node in n1 n2 n3 n4 n5; do install_script "$node"; done
+    configure Prolog=/tmp/health PrologFlags=Alloc
+    [ "$(alice srun -N5 hostname | sort | paste -sd' ')" = "n1 n2 n3 n4 n5" ]
+    plant n5
+    check_slurm n5
+    age n5 60
+    printf '#!/bin/bash\n#SBATCH -o out.%%j\nhostname\n' | job_file host.sh
+    job=$(submit -N1 -x n1,n2,n3,n4 host.sh)
+    wait_until '[[ $(ctl sinfo -h -n n5 -o %T) == drained ]]'
+    [ "$(state_of n5)" = "drained dlrover: check=edac, 7 uncorrected memory errors since boot, limit 0" ]
+    wait_until '[[ $(ctl squeue -h -j '"$job"' -o %T) == PENDING ]]' # it has not run there
+    [ ! -s "$(alice_home)/out.$job" ]
+    ctl scancel "$job"
+    for node in ctl n1 n2 n3 n4 n5; do on "$node" sed -i /^Prolog/d /etc/slurm/slurm.conf; done
+    ctl scontrol reconfigure
+}
+
+@test "slurmd runs it as HealthCheckProgram, and all at once drain no more than one" {
+    local node
+    fresh
+    for node in n1 n2 n3 n4 n5; do
+        plant "$node"
+        install_script "$node"
+    done
+    configure HealthCheckProgram=/tmp/health HealthCheckInterval=5
     for node in n1 n2 n3 n4 n5; do
         wait_until '[ -s "$VCLUSTER_DIR/hosts/'"$node"'/spool/dlrover-health/'"$node"'" ]'
     done

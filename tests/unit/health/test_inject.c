@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "common/base/clock.h"
 #include "common/base/str.h"
 #include "health/inject.h"
 
@@ -86,12 +87,41 @@ static void numbers_are_for_their_node(void **state)
     assert_true(value == 1000);
 }
 
+static void a_clock_that_is_said_to_be_ahead_is_judged_so(void **state)
+{
+    static const struct {
+        const char *text, *reason;
+        enum dlr_health_verdict verdict;
+    } rows[] = {
+        {"n2:clock=90s", "+0.0", DLR_HEALTH_OK},
+        {"n1:clock=250ms", "injected; +0.25", DLR_HEALTH_OK},
+        {"n1:clock=5s", "injected; +5.0", DLR_HEALTH_WARN},
+        {"*:clock=90s", "injected; +90.0", DLR_HEALTH_FAIL},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_health_result got;
+        struct dlr_health_env env;
+
+        dlr_health_env_init(&env);
+        env.ref_wall_ns = dlr_wall_ns();
+        env.ref_taken_ns = dlr_now_ns();
+        env.inject = rows[i].text;
+        env.node = "n1";
+        assert_int_equal(dlr_health_run(&env, "clock", &got, 1, NULL), 1);
+        got.reason[strlen(rows[i].reason)] = '\0';
+        assert_string_equal(got.reason, rows[i].reason);
+        assert_int_equal(got.verdict, rows[i].verdict);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_that_cannot_be_obeyed_are_refused),
         cmocka_unit_test(verdicts_of_the_node_are_replaced),
         cmocka_unit_test(numbers_are_for_their_node),
+        cmocka_unit_test(a_clock_that_is_said_to_be_ahead_is_judged_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
