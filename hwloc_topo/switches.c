@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The switch tree: paths of nodes, and how to read them out of Slurm. */
+/* The switch tree: paths of nodes, and the way to them from a text. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
-#include "hwloc_topo/names.h"
 #include "hwloc_topo/topo.h"
+#include "hwloc_topo/tree.h"
 
 /* The component that ends at *end, which lies at a dot or at the path's begin: *end goes
  * to its start, its length is returned.
@@ -63,105 +65,66 @@ unsigned dlr_topo_common(const char *path_a, const char *path_b)
     }
 }
 
-/* --- scontrol show topology ------------------------------------------------------- */
+/* --- described networks ----------------------------------------------------------- */
 
-struct sw {
-    char name[DLR_TOPO_NAME];
-    const char *nodes, *switches; /* into the text */
-    size_t nnodes, nswitches;     /* their bytes */
-    unsigned line;
-    int parent; /* -1 none */
-};
-
-struct tree {
-    struct sw *sw;
-    size_t n, room;
-    struct dlr_topo_node *nodes;
-    unsigned *by_name; /* indices into nodes, sorted */
-    size_t nnodes;
-    size_t current; /* switch being linked */
-};
-
-static void cleanup_tree(struct tree *t)
+static void cleanup_placing(struct dlr_topo_placing *p)
 {
-    free(t->sw);
-    free(t->by_name);
+    free(p->by_name);
+    free(p->at);
 }
 
-/* The value of " key=VALUE" in a line; its bytes in *ret_size, NULL when absent. */
-static const char *field(const char *line, size_t size, const char *key,
-                         size_t *ret_size)
+long dlr_topo_placing_find(const struct dlr_topo_placing *p, const char *name)
 {
-    size_t nkey = strlen(key), i, n;
+    size_t lo = 0, hi = p->n;
 
-    for (i = 0; i + nkey <= size; i++) {
-        if ((i && line[i - 1] != ' ') || memcmp(line + i, key, nkey) != 0)
-            continue;
-        i += nkey;
-        for (n = 0; i + n < size && line[i + n] != ' '; n++)
-            ;
-        *ret_size = n;
-        return line + i;
-    }
-    return NULL;
-}
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int rc = strcmp(name, p->nodes[p->by_name[mid]].name);
 
-static int add_switch(struct tree *t, const char *line, size_t size, unsigned number,
-                      struct dlr_err *err)
-{
-    const char *name;
-    size_t n = 0;
-    struct sw *sw;
-
-    if (t->n == t->room) {
-        size_t room = t->room ? t->room * 2 : 64;
-        struct sw *more = reallocarray(t->sw, room, sizeof(*more));
-
-        if (!more)
-            return dlr_fail(err, -ENOMEM, "out of memory");
-        t->sw = more;
-        t->room = room;
-    }
-    sw = &t->sw[t->n];
-    memset(sw, 0, sizeof(*sw));
-    name = field(line, size, "SwitchName=", &n);
-    if (!name || name != line + strlen("SwitchName=") || !n ||
-        dlr_format(sw->name, sizeof(sw->name), "%.*s", (int)n, name) < 0 ||
-        strchr(sw->name, '.'))
-        return dlr_fail(err, -EBADMSG, "line %u is not a switch of topology/tree",
-                        number);
-    sw->nodes = field(line, size, "Nodes=", &sw->nnodes);
-    sw->switches = field(line, size, "Switches=", &sw->nswitches);
-    sw->line = number;
-    sw->parent = -1;
-    t->n++;
-    return 0;
-}
-
-static int read_lines(struct tree *t, const char *text, struct dlr_err *err)
-{
-    unsigned number = 0;
-
-    while (*text) {
-        size_t size = strcspn(text, "\n"), trim = size;
-        int rc;
-
-        number++;
-        while (trim && (text[trim - 1] == ' ' || text[trim - 1] == '\r'))
-            trim--;
-        rc = trim ? add_switch(t, text, trim, number, err) : 0;
+        if (rc == 0)
+            return p->by_name[mid];
         if (rc < 0)
-            return rc;
-        text += size + (text[size] == '\n');
+            hi = mid;
+        else
+            lo = mid + 1;
     }
-    if (!t->n)
-        return dlr_fail(err, -EBADMSG, "line 1 is not a switch of topology/tree");
+    return -1;
+}
+
+int dlr_topo_put_above(struct dlr_topo_node *node, const char *name)
+{
+    char path[DLR_TOPO_PATH];
+
+    if (dlr_format(path, sizeof(path), "%s.%s", name, node->path) < 0)
+        return -EBADMSG;
+    memcpy(node->path, path, sizeof(path));
     return 0;
 }
 
-static int by_switch_name(const void *a, const void *b)
+int dlr_topo_component(const char *name, size_t size, char *ret)
 {
-    return strcmp(((const struct sw *)a)->name, ((const struct sw *)b)->name);
+    char buf[DLR_TOPO_NAME];
+
+    if (!size || dlr_format(buf, sizeof(buf), "%.*s", (int)size, name) < 0)
+        return -EBADMSG;
+    for (char *c = buf; *c; c++)
+        if (*c <= ' ' || *c >= DLR_TOPO_DOMAIN + (c > buf) || *c == '.')
+            *c = '_';
+    memcpy(ret, buf, sizeof(buf));
+    return 0;
+}
+
+void dlr_topo_odd(struct dlr_topo_placing *p, const char *format, ...)
+{
+    va_list args;
+
+    if (p->note[0]) {
+        p->more++;
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(p->note, sizeof(p->note), format, args);
+    va_end(args);
 }
 
 static int by_node_name(const void *a, const void *b, void *arg)
@@ -171,103 +134,125 @@ static int by_node_name(const void *a, const void *b, void *arg)
     return strcmp(nodes[*(const unsigned *)a].name, nodes[*(const unsigned *)b].name);
 }
 
-/* A switch that is not described has no level of its own: it is skipped. */
-static int link_switch(const char *name, void *arg)
+static int placing_init(struct dlr_topo_placing *p, struct dlr_topo_node *nodes,
+                        size_t n)
 {
-    struct tree *t = arg;
-    struct sw key, *child;
-
-    if (dlr_format(key.name, sizeof(key.name), "%s", name) < 0)
-        return -EBADMSG;
-    child = bsearch(&key, t->sw, t->n, sizeof(*t->sw), by_switch_name);
-    if (child && child->parent < 0 && child != &t->sw[t->current])
-        child->parent = (int)t->current;
-    return 0;
-}
-
-/* Writes "root.….leaf.name"; a loop in the text ends it after as many steps as
- * switches.
- */
-static int write_path(const struct tree *t, struct dlr_topo_node *node)
-{
-    char path[DLR_TOPO_PATH];
-    size_t steps = 0;
-    int at;
-
-    if (dlr_format(path, sizeof(path), "%s", node->name) < 0)
-        return -EBADMSG;
-    for (at = (int)t->current; at >= 0; at = t->sw[at].parent) {
-        char longer[DLR_TOPO_PATH];
-
-        if (++steps > t->n ||
-            dlr_format(longer, sizeof(longer), "%s.%s", t->sw[at].name, path) < 0)
-            return -EBADMSG;
-        memcpy(path, longer, sizeof(path));
-    }
-    memcpy(node->path, path, sizeof(path));
-    return 0;
-}
-
-static int place_node(const char *name, void *arg)
-{
-    struct tree *t = arg;
-    size_t lo = 0, hi = t->nnodes;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        struct dlr_topo_node *node = &t->nodes[t->by_name[mid]];
-        int rc = strcmp(name, node->name);
-
-        if (rc == 0)
-            return write_path(t, node);
-        if (rc < 0)
-            hi = mid;
-        else
-            lo = mid + 1;
-    }
-    return 0; /* a node nobody asked about */
-}
-
-/* Links switches first (all), then nodes to the switches that have none below them. */
-static int link_all(struct tree *t, struct dlr_err *err)
-{
-    int pass;
-
-    for (pass = 0; pass < 2; pass++)
-        for (t->current = 0; t->current < t->n; t->current++) {
-            const struct sw *sw = &t->sw[t->current];
-            int rc = 0;
-
-            if (pass == 0 && sw->nswitches)
-                rc = dlr_topo_expand(sw->switches, sw->nswitches, link_switch, t);
-            if (pass == 1 && !sw->nswitches && sw->nnodes)
-                rc = dlr_topo_expand(sw->nodes, sw->nnodes, place_node, t);
-            if (rc < 0)
-                return dlr_fail(err, rc, "line %u has a malformed list or a loop",
-                                sw->line);
-        }
-    return 0;
-}
-
-int dlr_topo_paths_from_slurm(const char *text, struct dlr_topo_node *nodes, size_t n,
-                              struct dlr_err *err)
-{
-    DLR_CLEANUP(cleanup_tree) struct tree t = {.nodes = nodes, .nnodes = n};
-    unsigned i;
-    int rc;
-
-    t.by_name = calloc(n ? n : 1, sizeof(*t.by_name));
-    if (!t.by_name)
-        return dlr_fail(err, -ENOMEM, "out of memory");
-    rc = read_lines(&t, text, err);
-    if (rc < 0)
-        return rc;
-    for (i = 0; i < n; i++) {
-        t.by_name[i] = i;
+    *p = (struct dlr_topo_placing){.nodes = nodes, .n = n};
+    p->by_name = calloc(n + 1, sizeof(*p->by_name));
+    p->at = calloc(n + 1, sizeof(*p->at));
+    if (!p->by_name || !p->at)
+        return -ENOMEM;
+    for (unsigned i = 0; i < n; i++) {
+        p->by_name[i] = i;
+        p->at[i] = DLR_TOPO_NOWHERE;
         memcpy(nodes[i].path, nodes[i].name, sizeof(nodes[i].name));
     }
-    qsort_r(t.by_name, n, sizeof(*t.by_name), by_node_name, nodes);
-    if (t.n)
-        qsort(t.sw, t.n, sizeof(*t.sw), by_switch_name);
-    return link_all(&t, err);
+    qsort_r(p->by_name, n, sizeof(*p->by_name), by_node_name, nodes);
+    return 0;
+}
+
+/* Those on no switch, of the nodes of a network that names some. */
+static size_t count_placed(struct dlr_topo_placing *p)
+{
+    const char *first = NULL;
+    size_t placed = 0;
+
+    for (size_t i = 0; i < p->n; i++) {
+        const char *name = p->nodes[p->by_name[i]].name;
+
+        if (p->at[p->by_name[i]] != DLR_TOPO_NOWHERE)
+            placed++;
+        else if (!first)
+            first = name;
+    }
+    if (placed && first)
+        dlr_topo_odd(p, "%zu of %zu nodes are on no switch, the first is %s",
+                     p->n - placed, p->n, first);
+    return placed;
+}
+
+static void tell(const struct dlr_topo_placing *p, char *ret_note)
+{
+    if (p->more)
+        dlr_format(ret_note, DLR_TOPO_NOTE, "%.400s, and %u more such lines", p->note,
+                   p->more);
+    else
+        memcpy(ret_note, p->note, sizeof(p->note));
+}
+
+int dlr_topo_paths_from_text(const char *text, struct dlr_topo_node *nodes, size_t n,
+                             size_t *ret_placed, char *ret_note, struct dlr_err *err)
+{
+    DLR_CLEANUP(cleanup_placing) struct dlr_topo_placing p = {0};
+    DLR_AUTO_FREE char *copy = strdup(text);
+    int rc;
+
+    if (!copy || placing_init(&p, nodes, n) < 0)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    rc = dlr_topo_ib_is(text) ? dlr_topo_ib_place(copy, &p, err)
+                              : dlr_topo_slurm_place(copy, &p, err);
+    if (rc < 0) {
+        for (size_t i = 0; i < n; i++)
+            memcpy(nodes[i].path, nodes[i].name, sizeof(nodes[i].name));
+        return rc;
+    }
+    *ret_placed = count_placed(&p);
+    tell(&p, ret_note);
+    return 0;
+}
+
+struct listed {
+    struct dlr_topo_node *nodes;
+    size_t n, room;
+};
+
+static int add_name(const char *name, void *arg)
+{
+    struct listed *l = arg;
+
+    if (l->n == DLR_TOPO_EXPAND_MAX)
+        return -EBADMSG;
+    if (l->n == l->room) {
+        size_t room = l->room ? 2 * l->room : 64;
+        struct dlr_topo_node *more = reallocarray(l->nodes, room, sizeof(*more));
+
+        if (!more)
+            return -ENOMEM;
+        l->nodes = more;
+        l->room = room;
+    }
+    return dlr_format(l->nodes[l->n++].name, DLR_TOPO_NAME, "%s", name);
+}
+
+static int by_natural_name(const void *a, const void *b)
+{
+    const struct dlr_topo_node *x = a, *y = b;
+
+    return dlr_topo_name_cmp(x->name, strlen(x->name), y->name, strlen(y->name));
+}
+
+int dlr_topo_nodes_from_text(const char *text, struct dlr_topo_node **ret_nodes,
+                             size_t *ret_n, char *ret_note, struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *copy = strdup(text);
+    struct listed l = {0};
+    size_t n = 0, placed;
+    int rc = !copy                  ? -ENOMEM
+             : dlr_topo_ib_is(text) ? dlr_topo_ib_names(copy, add_name, &l, err)
+                                    : dlr_topo_slurm_names(copy, add_name, &l, err);
+
+    if (rc == 0 && l.n)
+        qsort(l.nodes, l.n, sizeof(*l.nodes), by_natural_name);
+    for (size_t i = 0; i < l.n; i++)
+        if (i == 0 || !dlr_streq(l.nodes[i].name, l.nodes[n - 1].name))
+            l.nodes[n++] = l.nodes[i];
+    if (rc == 0)
+        rc = dlr_topo_paths_from_text(text, l.nodes, n, &placed, ret_note, err);
+    if (rc < 0) {
+        free(l.nodes);
+        return rc;
+    }
+    *ret_nodes = l.nodes;
+    *ret_n = n;
+    return 0;
 }

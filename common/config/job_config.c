@@ -36,6 +36,8 @@ const struct dlr_opt dlr_job_config_opts[] = {
      "time between beats, and how many missed ones make a node dead"},
     {"checks", DLR_OPT_WORD, FIELD(checks), "auto", "LIST",
      "health checks of a round: auto (full at first, then quick), all, none, names; -NAME for all but"},
+    {"topology-file", DLR_OPT_PATH, FIELD(topology_file), "", "PATH",
+     "describes the switches: topology.conf or the output of ibnetdiscover, else Slurm is asked"},
     {"checkpoint", DLR_OPT_SWITCH, FIELD(checkpoint), "on", "on|off",
      "reserve node memory for snapshots"},
     {"vetted-every", DLR_OPT_COUNT, FIELD(vetted_every), "auto", "STEPS|auto",

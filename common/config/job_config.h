@@ -27,6 +27,7 @@ struct dlr_job_config {
     char state_dir[DLR_OPT_TEXT];       /* empty: $HOME/.dlrover */
     char name[DLR_OPT_TEXT];            /* --dlrover-name, empty: none was given */
     char checks[DLR_OPT_TEXT];          /* of the rendezvous: dlr_job_config_checks() */
+    char topology_file[DLR_OPT_TEXT];   /* describes the switches, empty: Slurm does */
     bool checkpoint;       /* off: no memory is reserved, no snapshot is made */
     unsigned ckpt_budget;  /* millionths of the time that saves may take, 0 any */
     unsigned vetted_every; /* steps between older versions kept in memory, 0: none;

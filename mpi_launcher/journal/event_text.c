@@ -23,6 +23,8 @@ static const struct {
               "{places#node} for {world#rank}, {spares} spare"
               "[; begins at round {round:above0}]"},
     {"node_up", "{node} is here[ on {leaf}][, {cpus#CPU}]"},
+    {"topology", "[the switches are as {source} has them][{source:null}no switches are known: "
+                 "nodes stand in the order of their names][; {note}]"},
     {"node_dead", "{node} is dead: {why}[ for {silent_ms:ms}]"},
     {"lease_expired", "{node} did not hear the supervisor[ for {silent_ms:ms}]"
                "[ and killed {killed#task}]"},

@@ -93,8 +93,9 @@ static json_t *survey_to_json(const struct dlr_plan_survey *s)
         "peer_timeout_ms", (json_int_t)s->peer_timeout_ms, "port", (json_int_t)s->port);
 
     if (!j || DLR_PLAN_PUT_LIST(j, "peers", s->npeers,
-                                json_pack("{s:s, s:s}", "node", s->peer_nodes[i],
-                                          "addr", s->peer_addrs[i])) < 0)
+                                json_pack("{s:s, s:s, s:s*}", "node", s->peer_nodes[i],
+                                          "addr", s->peer_addrs[i], "topo",
+                                          s->peer_paths ? s->peer_paths[i] : NULL)) < 0)
         return NULL;
     return DLR_STEAL(j);
 }
@@ -291,7 +292,7 @@ static int read_want(const json_t *j, struct dlr_plan_want *w)
 static int read_peers(const json_t *j, struct dlr_plan_survey *s)
 {
     const json_t *array;
-    const char **nodes, **addrs;
+    const char **nodes, **addrs, **paths;
     size_t n, i;
     int rc = dlr_plan_array(j, "peers", DLR_PLAN_NODES_MAX, &array, &n);
 
@@ -299,7 +300,8 @@ static int read_peers(const json_t *j, struct dlr_plan_survey *s)
         return rc;
     s->peer_nodes = nodes = calloc(n + 1, sizeof(*nodes));
     s->peer_addrs = addrs = calloc(n + 1, sizeof(*addrs));
-    if (!nodes || !addrs)
+    s->peer_paths = paths = calloc(n + 1, sizeof(*paths));
+    if (!nodes || !addrs || !paths)
         return -ENOMEM;
     s->npeers = (unsigned)n;
     for (i = 0; rc == 0 && i < n; i++) {
@@ -311,6 +313,10 @@ static int read_peers(const json_t *j, struct dlr_plan_survey *s)
             rc = dlr_msg_str(item, "node", &nodes[i]);
         if (rc == 0)
             rc = dlr_msg_str(item, "addr", &addrs[i]);
+        if (rc == 0 && json_object_get(item, "topo"))
+            rc = dlr_msg_str(item, "topo", &paths[i]);
+        if (rc == 0 && paths[i] && strlen(paths[i]) >= DLR_TOPO_PATH)
+            rc = -EBADMSG;
     }
     return rc;
 }
@@ -364,6 +370,7 @@ void dlr_plan_input_done(struct dlr_plan_input *input)
     free((void *)input->want.rejected);
     free((void *)input->want.full);
     free((void *)input->survey.peer_nodes);
+    free((void *)input->survey.peer_paths);
     free((void *)input->survey.peer_addrs);
     json_decref(input->json);
     memset(input, 0, sizeof(*input));

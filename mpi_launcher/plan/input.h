@@ -138,6 +138,8 @@ struct dlr_plan_survey {
     unsigned npeers;
     const char *const *peer_nodes; /* [npeers] every candidate */
     const char *const *peer_addrs; /* [npeers] "host:port" of its agent's peer socket */
+    /* [npeers] in the job's switch tree; NULL, or one of them: as the node itself says */
+    const char *const *peer_paths;
 };
 
 /* The one object dlrover-rendezvous reads: {"want": ..., "survey": ...}. survey may be

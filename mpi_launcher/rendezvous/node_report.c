@@ -46,6 +46,14 @@ static void who(struct dlr_plan_report *r)
     r->checks = calloc(CHECKS_ROOM, sizeof(*r->checks));
 }
 
+/* The job's tree, where it has this node, goes before what the node's slurmd says. */
+static void take_path(const struct dlr_plan_survey *s, struct dlr_topo_node *node)
+{
+    for (unsigned i = 0; s->peer_paths && i < s->npeers; i++)
+        if (s->peer_paths[i] && dlr_streq(s->peer_nodes[i], node->name))
+            dlr_format(node->path, sizeof(node->path), "%s", s->peer_paths[i]);
+}
+
 /* JSON takes UTF-8 only, and paths in reasons can be anything. */
 static void plain(char *text)
 {
@@ -255,6 +263,7 @@ void dlr_report_make(const struct dlr_plan_survey *survey,
     int rc;
 
     who(ret_report);
+    take_path(survey, &ret_report->node);
     ret_report->cpus = count_cpus();
     if (survey->port)
         ret_report->port = dlr_port_free_from(survey->port, dlr_port_is_free);

@@ -14,7 +14,6 @@
 
 #define FILE_PATH 4096
 #define COUNT_MAX (1u << 24)
-#define TOPOLOGY_MAX (16u << 20) /* bytes of scontrol's output */
 
 int dlr_batch_view_places(unsigned n, unsigned spares, unsigned most, unsigned before,
                           unsigned *ret)
@@ -163,31 +162,4 @@ void dlr_batch_view_save(const char *job_dir, unsigned nplaces)
     if (dlr_format(path, sizeof(path), "%s/.shown", job_dir) == 0 &&
         dlr_file_replace(AT_FDCWD, path, 0600, &part, 1, &err) < 0)
         fprintf(stderr, "%s\n", err.text);
-}
-
-void dlr_batch_view_topology(struct dlr_topo_node *nodes, unsigned n)
-{
-    DLR_AUTO_FREE char *text = NULL;
-    size_t size = 0, got = 0;
-    struct dlr_err err;
-    FILE *in = popen("scontrol show topology 2>/dev/null", "re");
-
-    while (in && size < TOPOLOGY_MAX) {
-        char *more = realloc(text, size + 65537);
-
-        if (!more)
-            break;
-        text = more;
-        got = fread(text + size, 1, 65536, in);
-        size += got;
-        text[size] = '\0';
-        if (!got)
-            break;
-    }
-    if (in)
-        pclose(in);
-    if (text && dlr_topo_paths_from_slurm(text, nodes, n, &err) == 0)
-        return;
-    for (unsigned i = 0; i < n; i++)
-        dlr_format(nodes[i].path, sizeof(nodes[i].path), "%s", nodes[i].name);
 }

@@ -2,7 +2,7 @@
 /* What a supervised batch script is shown of its job: the nodes that train, in rank
  * order, and sizes to match; spares are held back. The same choice as that of the first
  * round, so that the first node of the list is that of rank 0. Pure but for the last
- * three.
+ * two.
  */
 #ifndef DLR_MPI_LAUNCHER_SLURM_BATCH_VIEW_H
 #define DLR_MPI_LAUNCHER_SLURM_BATCH_VIEW_H
@@ -40,10 +40,5 @@ int dlr_batch_view_write(const struct dlr_batch_view_in *in, FILE *out,
  */
 unsigned dlr_batch_view_load(const char *job_dir);
 void dlr_batch_view_save(const char *job_dir, unsigned nplaces);
-
-/* Fills the paths of nodes from `scontrol show topology`; their bare names when there
- * is no tree. Blocking: asks slurmctld.
- */
-void dlr_batch_view_topology(struct dlr_topo_node *nodes, unsigned n);
 
 #endif

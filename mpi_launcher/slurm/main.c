@@ -2,6 +2,7 @@
 /* dlrover-slurm: the calls to slurmctld that supervisor, agents and plugin need, in a
  * process that may wait for it and that a requeue's SIGTERM does not stop.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "mpi_launcher/run/run_info.h"
 #include "mpi_launcher/slurm/api.h"
 #include "mpi_launcher/slurm/batch_view.h"
+#include "mpi_launcher/slurm/network.h"
 #include "mpi_launcher/slurm/requeue.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
@@ -29,7 +31,8 @@ static void usage(FILE *out)
         "       dlrover-slurm alive JOB NODE,..\n"
         "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
         "       dlrover-slurm queued JOB SRUN-PID\n"
-        "       dlrover-slurm show SPARES STATE-DIR MOST\n"
+        "       dlrover-slurm show SPARES STATE-DIR MOST [TOPOLOGY-FILE]\n"
+        "       dlrover-slurm paths NODES TOPOLOGY-FILE\n"
         "Requeues a job without some nodes ('-': none; which, is kept beside the run's "
         "DIR),\n"
         "asks whether slurmctld answers, prints whether a job runs, is preempted or "
@@ -39,8 +42,10 @@ static void usage(FILE *out)
         "job),\n"
         "cancels the steps that an srun started,\n"
         "exits with 3 when it has none,\n"
-        "or prints what a batch script sees of this job ('': ~/.dlrover). Called by\n"
-        "dlrover-supervisor, dlrover-agent and the plugin.\n",
+        "prints what a batch script sees of this job ('': ~/.dlrover),\n"
+        "or the switches above nodes ('': as Slurm has them). Called by "
+        "dlrover-supervisor,\n"
+        "dlrover-agent and the plugin.\n",
         out);
 }
 
@@ -143,7 +148,8 @@ static int steps_of(const char *verb, char **argv)
 }
 
 /* The nodes of list with their paths; the caller frees them. NULL with text. */
-static struct dlr_topo_node *read_nodes(const char *list, unsigned *ret_n,
+static struct dlr_topo_node *read_nodes(const char *list, const char *file,
+                                        unsigned *ret_n, struct dlr_network *ret,
                                         struct dlr_err *err)
 {
     struct dlr_topo_node *nodes;
@@ -156,8 +162,12 @@ static struct dlr_topo_node *read_nodes(const char *list, unsigned *ret_n,
     for (unsigned i = 0; nodes && i < n; i++)
         dlr_format(nodes[i].name, sizeof(nodes[i].name), "%s", names[i]);
     dlr_slurm_free_names(names, n);
-    if (nodes)
-        dlr_batch_view_topology(nodes, n);
+    if (nodes && dlr_network_paths(file, nodes, n, ret) < 0) {
+        free(nodes);
+        nodes = NULL;
+    }
+    if (!nodes)
+        dlr_fail(err, -ENOMEM, "no memory for %u nodes", n);
     *ret_n = n;
     return nodes;
 }
@@ -175,6 +185,7 @@ static int show(char **argv)
     const char *restarts = getenv("SLURM_RESTART_COUNT");
     DLR_AUTO_FREE struct dlr_topo_node *nodes = NULL;
     bool again = restarts && !dlr_streq(restarts, "0");
+    struct dlr_network network;
     struct dlr_err err = {0};
     char dir[DLR_RUN_PATH];
     unsigned spares, most;
@@ -184,7 +195,8 @@ static int show(char **argv)
         usage(stderr);
         return 2;
     }
-    in.nodes = nodes = read_nodes(in.list, &in.n, &err);
+    in.nodes = nodes =
+        read_nodes(in.list, argv[3] ? argv[3] : "", &in.n, &network, &err);
     if (!nodes || dlr_runinfo_job_dir(argv[1], in.job, dir, sizeof(dir), &err) < 0)
         return 1;
     if (dlr_batch_view_places(in.n, spares, most, again ? dlr_batch_view_load(dir) : 0,
@@ -194,6 +206,20 @@ static int show(char **argv)
     printf(DLR_KILL_WAIT "=%u\n", dlr_slurm_kill_wait());
     if (!again)
         dlr_batch_view_save(dir, in.nplaces);
+    return 0;
+}
+
+static int paths(char **argv)
+{
+    DLR_AUTO_FREE struct dlr_topo_node *nodes = NULL;
+    struct dlr_network network;
+    struct dlr_err err = {0};
+    unsigned n;
+
+    nodes = read_nodes(argv[0], argv[1], &n, &network, &err);
+    if (!nodes)
+        return fail(&err);
+    dlr_network_write(&network, nodes, n, stdout);
     return 0;
 }
 
@@ -225,8 +251,10 @@ int main(int argc, char **argv)
     if (argc == 4 &&
         (dlr_streq(argv[1], "cancel-steps") || dlr_streq(argv[1], "queued")))
         return steps_of(argv[1], argv + 2);
-    if (argc == 5 && dlr_streq(argv[1], "show"))
+    if ((argc == 5 || argc == 6) && dlr_streq(argv[1], "show"))
         return show(argv + 2);
+    if (argc == 4 && dlr_streq(argv[1], "paths"))
+        return paths(argv + 2);
     usage(stderr);
     return 2;
 }

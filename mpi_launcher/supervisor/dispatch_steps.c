@@ -75,6 +75,11 @@ static void on_back(void *arg)
     dlr_policy_controller_back(s->policy, dlr_sup_now());
 }
 
+static void on_mapped(void *arg)
+{
+    dlr_sup_rendezvous_resume(((struct dlr_sup *)arg)->planning);
+}
+
 static bool is_queued(void *arg, bool queued)
 {
     return dlr_sup_launch_queued(((struct dlr_sup *)arg)->rounds, queued);
@@ -89,6 +94,7 @@ const struct dlr_sup_steps_ops dlr_sup_steps_ops = {
     .failed = on_failed,
     .away = on_away,
     .back = on_back,
+    .mapped = on_mapped,
     .queued = is_queued,
     .since = dlr_sup_phase_since,
     .barred = dlr_sup_is_barred,

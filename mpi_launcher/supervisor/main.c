@@ -39,6 +39,7 @@
 #include "mpi_launcher/supervisor/planning/verdicts.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
+#include "mpi_launcher/supervisor/steps/network.h"
 #include "mpi_launcher/supervisor/steps/steps.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
@@ -302,6 +303,7 @@ static int run(struct dlr_sup *s)
     dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts, now);
     bar_nodes(s);
     dlr_sup_load_lost(s->nodes);
+    dlr_sup_network_start(s->steps);
     if (s->took_over)
         take_over(s);
     take_signals(s); /* one that came before us may end the run before it begins */

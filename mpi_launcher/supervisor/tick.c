@@ -21,6 +21,7 @@
 #include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
+#include "mpi_launcher/supervisor/steps/network.h"
 #include "mpi_launcher/supervisor/steps/rejoin.h"
 #include "mpi_launcher/supervisor/steps/srun_flush.h"
 #include "mpi_launcher/supervisor/supervisor.h"
@@ -73,6 +74,7 @@ static bool on_tick(void *arg)
     dlr_joint_requeue_tick(s->ending, now);
     dlr_sup_adopt_tick(s->rounds, now);
     dlr_sup_controller_tick(s->steps, now);
+    dlr_sup_network_tick(s->steps, now);
     dlr_sup_versions_tick(s->versions, now);
     if (now >= dlr_policy_deadline_ms(s->policy))
         dlr_policy_tick(s->policy, now);

@@ -128,6 +128,7 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
                       struct dlr_err *err)
 {
     struct dlr_member row;
+    char path[DLR_TOPO_PATH];
     const char *name, *data = "", *hosts = "";
     uint64_t cpus = 0;
     int i;
@@ -136,7 +137,7 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
         return dlr_fail(err, -EBADMSG, "a hello from a node that is not in the job");
     row = m->list[i];
     if (text_field(msg, "boot", row.boot, sizeof(row.boot), err) < 0 ||
-        text_field(msg, "topo", row.node.path, sizeof(row.node.path), err) < 0 ||
+        text_field(msg, "topo", path, sizeof(path), err) < 0 ||
         text_field(msg, "addr", row.addr, sizeof(row.addr), err) < 0 ||
         text_field(msg, "key", row.peer_key, sizeof(row.peer_key), err) < 0)
         return -EBADMSG;
@@ -147,8 +148,9 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
         return dlr_fail(err, -EBADMSG, "a hello with a bad 'data'");
     if (strlen(hosts) >= DLR_PEER_HOSTS)
         return dlr_fail(err, -EBADMSG, "a hello with a bad 'hosts'");
-    if (!row.node.path[0])
-        memcpy(row.node.path, row.node.name, sizeof(row.node.name));
+    if (!row.mapped)
+        dlr_format(row.node.path, sizeof(row.node.path), "%s",
+                   path[0] ? path : row.node.name);
     row.cpus = cpus;
     memcpy(row.key, packet->key, sizeof(row.key));
     row.here = true;

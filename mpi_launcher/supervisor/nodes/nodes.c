@@ -82,6 +82,13 @@ void dlr_sup_node_left(struct dlr_sup_nodes *nodes, unsigned node)
     nodes->members.list[node].here = false;
 }
 
+void dlr_sup_node_set_path(struct dlr_sup_nodes *nodes, unsigned node, const char *path)
+{
+    struct dlr_member *m = &nodes->members.list[node];
+
+    m->mapped = dlr_format(m->node.path, sizeof(m->node.path), "%s", path) == 0;
+}
+
 void dlr_sup_node_set_apart(struct dlr_sup_nodes *nodes, unsigned node, bool apart)
 {
     nodes->members.list[node].apart = apart;

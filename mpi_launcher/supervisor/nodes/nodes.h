@@ -92,6 +92,8 @@ int dlr_sup_identity_make(struct dlr_sup_nodes *nodes, int keeper_fd,
 const struct dlr_identity *dlr_sup_identity(const struct dlr_sup_nodes *nodes);
 
 /* What others know of a node and the table keeps: */
+void dlr_sup_node_set_path(struct dlr_sup_nodes *nodes, unsigned node,
+                           const char *path); /* in the job's switch tree */
 void dlr_sup_node_left(struct dlr_sup_nodes *nodes, unsigned node); /* not here */
 void dlr_sup_node_set_apart(struct dlr_sup_nodes *nodes, unsigned node, bool apart);
 void dlr_sup_node_set_stepd(struct dlr_sup_nodes *nodes, unsigned node, uint64_t stepd);

@@ -2,6 +2,7 @@
 /* Reports over the control plane: a rendezvous without MPI, or what nodes hold. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/str.h"
 #include "common/json/message.h"
@@ -99,7 +100,11 @@ void dlr_sup_gather_report(struct dlr_sup_planning *planning, unsigned node,
     g->asked[node] = 0;
     r = &g->reports[g->n];
     if (dlr_plan_report_from_json(json_object_get(msg, "report"), r, &err) == 0) {
-        if (dlr_streq(r->node.name, planning->members->list[node].node.name))
+        const struct dlr_member *m = &planning->members->list[node];
+
+        if (m->mapped)
+            memcpy(r->node.path, m->node.path, sizeof(r->node.path));
+        if (dlr_streq(r->node.name, m->node.name))
             g->n++;
         else
             dlr_plan_report_done(r);

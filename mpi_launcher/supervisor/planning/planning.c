@@ -10,6 +10,7 @@
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
+#include "mpi_launcher/supervisor/steps/network.h"
 
 struct dlr_sup_planning *dlr_sup_planning_new(const struct dlr_sup_planning_env *env,
                                               const struct dlr_sup_planning_ops *ops,
@@ -67,6 +68,12 @@ void dlr_sup_rendezvous(struct dlr_sup_planning *planning, bool with_mpi)
         dlr_rendezvous_time_expect(&planning->usual[0],
                                    dlr_sup_now() - planning->agents_ms);
     planning->agents_ms = 0;
+    if (dlr_sup_network_is_asked(planning->env.steps)) { /* its limit runs */
+        planning->held = true;
+        planning->held_mpi = with_mpi;
+        return;
+    }
+    dlr_sup_network_tell(planning->env.steps);
     tell_candidates(planning, with_mpi);
     if (!with_mpi) {
         dlr_user_line(
@@ -76,6 +83,14 @@ void dlr_sup_rendezvous(struct dlr_sup_planning *planning, bool with_mpi)
         dlr_sup_gather_start(planning, true);
     } else if (dlr_sup_mpi_start(planning, &err) < 0) { /* its limit runs */
         dlr_user_line(planning->env.io, "cannot start the rendezvous: %s", err.text);
+    }
+}
+
+void dlr_sup_rendezvous_resume(struct dlr_sup_planning *planning)
+{
+    if (planning->held) {
+        planning->held = false;
+        dlr_sup_rendezvous(planning, planning->held_mpi);
     }
 }
 

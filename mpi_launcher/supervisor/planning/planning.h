@@ -75,6 +75,8 @@ void dlr_sup_agents_begin(struct dlr_sup_planning *planning);
  * over.
  */
 void dlr_sup_rendezvous(struct dlr_sup_planning *planning, bool with_mpi);
+/* The switch tree, which one has waited for, is known or it is not. */
+void dlr_sup_rendezvous_resume(struct dlr_sup_planning *planning);
 void dlr_sup_rendezvous_stop(struct dlr_sup_planning *planning);
 void dlr_sup_rendezvous_tick(struct dlr_sup_planning *planning, int64_t now_ms);
 /* The one by MPI is late, and slurmctld answers: it goes on, and the agents report

@@ -40,6 +40,7 @@ struct dlr_sup_planning {
     int64_t agents_ms; /* when the agents' step began; 0: no rendezvous since is due */
     struct dlr_rendezvous_time usual[2]; /* of rounds that begin anew, that restore */
     struct dlr_sup_gather gather;
+    bool held, held_mpi; /* a rendezvous waits for the switch tree */
     /* step_of_run.c */
     int argc, srun_words; /* the user's srun; those before the program, 0: unknown */
     char **argv;

@@ -31,10 +31,11 @@
 static int make_input(struct dlr_sup_planning *planning, int *ret_fd,
                       struct dlr_err *err)
 {
-    DLR_AUTO_FREE const char **names = calloc(2 * planning->members->n, sizeof(*names));
+    DLR_AUTO_FREE const char **names = calloc(3 * planning->members->n, sizeof(*names));
     DLR_AUTO_JSON json_t *input = NULL;
     DLR_AUTO_FREE char *text = NULL;
     const char **addrs = names ? names + planning->members->n : NULL;
+    const char **paths = names ? addrs + planning->members->n : NULL;
     char checks[DLR_OPT_TEXT + 8]; /* and the words of "auto" */
     struct dlr_plan_survey survey = {
         .checks = checks,
@@ -47,6 +48,7 @@ static int make_input(struct dlr_sup_planning *planning, int *ret_fd,
                                 planning->ops->round(planning->arg)),
         .peer_nodes = names,
         .peer_addrs = addrs,
+        .peer_paths = paths,
     };
     struct dlr_plan_want want;
     int fd;
@@ -59,6 +61,9 @@ static int make_input(struct dlr_sup_planning *planning, int *ret_fd,
         if (!dlr_sup_is_candidate(planning->env.steps, i))
             continue;
         names[survey.npeers] = planning->members->list[i].node.name;
+        paths[survey.npeers] = planning->members->list[i].mapped
+                                   ? planning->members->list[i].node.path
+                                   : NULL;
         addrs[survey.npeers++] = planning->members->list[i].addr;
     }
     dlr_sup_fill_want(planning, &want);
@@ -224,7 +229,7 @@ int dlr_sup_mpi_start(struct dlr_sup_planning *planning, struct dlr_err *err)
 
 void dlr_sup_rendezvous_stop(struct dlr_sup_planning *planning)
 {
-    planning->gather.active = false;
+    planning->gather.active = planning->held = false;
     close_rendezvous(planning);
     dlr_srun_abandon(planning->env.steps, &planning->mpi.srun);
     dlr_sup_rendezvous_log(planning);

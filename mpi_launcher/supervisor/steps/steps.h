@@ -61,6 +61,8 @@ struct dlr_sup_steps_ops {
     void (*away)(void *arg, enum dlr_controller_query what, const char *why);
     /* slurmctld, which was waited for, answers again. */
     void (*back)(void *arg);
+    /* The switch tree is known, or it is not. */
+    void (*mapped)(void *arg);
     /* Asked: slurmctld says that the round's step waits for resources, or that it does
      * not. True: the round has more time now.
      */

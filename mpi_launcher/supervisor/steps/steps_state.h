@@ -26,6 +26,15 @@ struct dlr_sup_controller {
     unsigned waits;     /* for it, since a task has started */
 };
 
+/* The question for the switch tree. */
+struct dlr_sup_network {
+    struct dlr_proc ask;
+    int out; /* its stdout, in memory */
+    int64_t late_ms;
+    bool told;
+    char source[DLR_OPT_TEXT], note[DLR_TOPO_NOTE]; /* "" none */
+};
+
 struct dlr_sup_steps {
     struct dlr_sup_steps_env env;
     const struct dlr_sup_steps_ops *ops; /* never NULL */
@@ -43,6 +52,7 @@ struct dlr_sup_steps {
     int64_t flush_deadline_ms;
     struct dlr_sup_controller controller;
     struct dlr_sup_rejoin *rejoin;
+    struct dlr_sup_network network;
 };
 
 /* What a callback of the loop returns. */

@@ -302,74 +302,6 @@ static void common_counts_switches_from_the_root(void **state)
     }
 }
 
-static const char tree_text[] =
-    "SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=n[1-2] \n"
-    "SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=n[3,10-11] \n"
-    "SwitchName=leaf2 Level=0 LinkSpeed=1 Nodes=gpu01,x[08-09]y \n"
-    "SwitchName=mid Level=1 LinkSpeed=1 Nodes=n[1-3,10-11] Switches=leaf[0-1] \n"
-    "SwitchName=spine Level=2 LinkSpeed=1 Nodes=n[1-3,10-11],gpu01,x[08-09]y "
-    "Switches=mid,leaf2 \n";
-
-static void slurm_tree_gives_each_node_its_path(void **state)
-{
-    static const char *const rows[][2] = {
-        {"n1", "spine.mid.leaf0.n1"},
-        {"n10", "spine.mid.leaf1.n10"},
-        {"gpu01", "spine.leaf2.gpu01"},
-        {"x09y", "spine.leaf2.x09y"},
-        {"n4", "n4"},
-        {"n3", "spine.mid.leaf1.n3"},
-    };
-    struct dlr_topo_node nodes[6] = {{"", ""}};
-    struct dlr_err err = {0};
-    size_t i;
-
-    for (i = 0; i < 6; i++)
-        dlr_format(nodes[i].name, sizeof(nodes[i].name), "%s", rows[i][0]);
-    assert_int_equal(dlr_topo_paths_from_slurm(tree_text, nodes, 6, &err), 0);
-    for (i = 0; i < 6; i++) {
-        assert_string_equal(nodes[i].name, rows[i][0]);
-        assert_string_equal(nodes[i].path, rows[i][1]);
-    }
-}
-
-static void text_that_is_no_tree_is_refused_with_its_line(void **state)
-{
-    static const char not_line1[] = "line 1 is not a switch of topology/tree";
-    static const char bad2[] = "line 2 has a malformed list or a loop";
-    static const struct {
-        const char *text, *want;
-    } rows[] = {
-        {"", not_line1},
-        {"\n\n", not_line1},
-        {"No topology information available\n", not_line1},
-        {"BlockName=b0 BlockIndex=0 Nodes=n[1-2]\n", not_line1},
-        {"SwitchName= Level=0 Nodes=n1\n", not_line1},
-        {"SwitchName=a.b Level=0 Nodes=n1\n", not_line1},
-        {"SwitchName=a Nodes=n1\nsome words\n",
-         "line 2 is not a switch of topology/tree"},
-        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[2-1]\n", bad2},
-        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[2-\n", bad2},
-        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[1-2][3-4]\n", bad2},
-        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[0-999999999]\n", bad2},
-        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[0-99999999999]\n", bad2},
-        {"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n1,,n2\n", bad2},
-        {"SwitchName=l Nodes=n1\nSwitchName=b Switches=c,l\nSwitchName=c Switches=b\n",
-         "line 1 has a malformed list or a loop"},
-    };
-    size_t i;
-
-    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct dlr_topo_node node = {"n1", ""};
-        struct dlr_err err = {0};
-
-        print_message("  %s\n", rows[i].text);
-        assert_int_equal(dlr_topo_paths_from_slurm(rows[i].text, &node, 1, &err),
-                         -EBADMSG);
-        assert_string_equal(err.text, rows[i].want);
-    }
-}
-
 static void natural_order_reads_numbers(void **state)
 {
     static const char *const rows[] = {"",
@@ -411,8 +343,6 @@ int main(void)
         cmocka_unit_test(recorded_machines_show_their_cards),
         cmocka_unit_test(leaf_and_domain_are_the_lowest_above_the_node),
         cmocka_unit_test(common_counts_switches_from_the_root),
-        cmocka_unit_test(slurm_tree_gives_each_node_its_path),
-        cmocka_unit_test(text_that_is_no_tree_is_refused_with_its_line),
         cmocka_unit_test(natural_order_reads_numbers),
     };
 

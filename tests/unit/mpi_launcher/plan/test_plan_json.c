@@ -228,6 +228,7 @@ static void the_input_survives_json(void **state)
     const struct dlr_plan_out full = {"n2", "no room", true};
     struct dlr_plan_file file = {{1, 2, {4, 120}, 99, 7},
                                  "/state/persist/r1-4-120.safetensors"};
+    static const char *const paths[] = {"top.leaf0.n1", NULL};
     const struct dlr_plan_survey survey = {.checks = "memory,clock",
                                            .disk_path = "/state",
                                            .store_dir = "/dev/shm/x",
@@ -237,7 +238,8 @@ static void the_input_survives_json(void **state)
                                            .port = DLR_PORT_FIRST + 9,
                                            .npeers = 2,
                                            .peer_nodes = nodes,
-                                           .peer_addrs = addrs};
+                                           .peer_addrs = addrs,
+                                           .peer_paths = paths};
     DLR_AUTO_JSON json_t *j = NULL, *again = NULL;
     static const unsigned ranks[] = {1, 0};
     static unsigned tasks[] = {2, 2}, dealt[] = {0, 2, 1, 3};
@@ -270,6 +272,8 @@ static void the_input_survives_json(void **state)
     assert_int_equal(dlr_plan_input_from_json(j, &in, NULL), 0);
     assert_string_equal(in.survey.checks, "memory,clock");
     assert_string_equal(in.survey.shm_path, "");
+    assert_string_equal(in.survey.peer_paths[0], "top.leaf0.n1");
+    assert_null(in.survey.peer_paths[1]);
     in.survey.shm_path = NULL;
     again = dlr_plan_input_to_json(&in.want, &in.survey);
     assert_true(json_equal(j, again));

@@ -127,6 +127,26 @@ static void a_port_that_is_listened_at_is_not_offered(void **state)
     close(fd);
 }
 
+static void the_jobs_tree_goes_before_slurmds_word(void **state)
+{
+    const char *names[] = {"other", "n3"}, *addrs[] = {"127.0.0.1:1", "127.0.0.1:1"};
+    const char *paths[] = {"top.b.other", "top.rack7.n3"};
+    struct dlr_plan_survey survey = {
+        .npeers = 2, .peer_nodes = names, .peer_addrs = addrs};
+    struct dlr_plan_report r;
+
+    setenv("SLURMD_NODENAME", "n3", 1);
+    setenv("SLURM_TOPOLOGY_ADDR", "spine.leaf0.n3", 1);
+    dlr_report_make(&survey, &no_clock, &r);
+    assert_string_equal(r.node.path, "spine.leaf0.n3");
+    dlr_plan_report_done(&r);
+    survey.peer_paths = paths;
+    dlr_report_make(&survey, &no_clock, &r);
+    assert_string_equal(r.node.path, "top.rack7.n3");
+    dlr_plan_report_done(&r);
+    setenv("SLURM_TOPOLOGY_ADDR", "spine.leaf1.n3", 1);
+}
+
 static void another_runs_snapshots_are_not_its_own(void **state)
 {
     const struct dlr_plan_survey survey = {.store_dir = dir, .key = "c.2.run"};
@@ -196,6 +216,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(says_who_and_what_it_can_prove, setup,
                                         teardown),
         cmocka_unit_test(a_port_that_is_listened_at_is_not_offered),
+        cmocka_unit_test_setup_teardown(the_jobs_tree_goes_before_slurmds_word, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(another_runs_snapshots_are_not_its_own, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(an_unknown_check_leaves_the_node_out, setup,

@@ -62,6 +62,20 @@ static void hello_fills_the_row_of_its_node(void **state)
     dlr_members_done(&m);
 }
 
+static void the_jobs_tree_goes_before_a_nodes_word(void **state)
+{
+    struct dlr_members m = table();
+    struct dlr_packet p = packet_from("abc");
+    DLR_AUTO_JSON json_t *msg = hello("n2");
+    struct dlr_err err;
+
+    m.list[1].mapped = true;
+    snprintf(m.list[1].node.path, sizeof(m.list[1].node.path), "top.rack7.n2");
+    assert_int_equal(dlr_members_hello(&m, msg, &p, 50, &err), 1);
+    assert_string_equal(m.list[1].node.path, "top.rack7.n2");
+    dlr_members_done(&m);
+}
+
 /* As long as DNS allows a label and a name. */
 static void nodes_have_long_names(void **state)
 {
@@ -176,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hello_fills_the_row_of_its_node),
+        cmocka_unit_test(the_jobs_tree_goes_before_a_nodes_word),
         cmocka_unit_test(nodes_have_long_names),
         cmocka_unit_test(second_hello_moves_the_route),
         cmocka_unit_test(bad_hello_changes_nothing),

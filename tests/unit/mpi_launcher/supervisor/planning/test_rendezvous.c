@@ -24,6 +24,7 @@
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
 #include "mpi_launcher/supervisor/steps/internal_step.h"
+#include "mpi_launcher/supervisor/steps/network.h"
 #include "mpi_launcher/supervisor/steps/slurm_command.h"
 
 #define NODES 2
@@ -43,7 +44,7 @@ static struct dlr_sup_io *io;
 static struct dlr_sup_nodes *nodes;
 static struct dlr_sup_planning *planning;
 static int64_t now_ms;
-static bool restores, awaited, not_started;
+static bool restores, awaited, not_started, tree_awaited;
 static int program_out = -1, program_words = -1; /* the program's ends */
 static struct {
     int fd;
@@ -111,6 +112,13 @@ void dlr_sup_ask_controller(struct dlr_sup_steps *steps, enum dlr_controller_que
 {
     note(what == DLR_QUERY_RENDEZVOUS ? "ask-late" : "ask: %s", why);
     awaited = true;
+}
+bool dlr_sup_network_is_asked(const struct dlr_sup_steps *steps)
+{
+    return tree_awaited;
+}
+void dlr_sup_network_tell(struct dlr_sup_steps *steps)
+{
 }
 void dlr_srun_abandon(struct dlr_sup_steps *steps, struct dlr_proc *proc)
 {
@@ -315,6 +323,25 @@ static void a_successor_checks_quickly(void **state)
     assert_string_equal(checks_of_next(), "quick");
 }
 
+static void it_waits_for_the_switch_tree(void **state)
+{
+    tree_awaited = true;
+    dlr_sup_rendezvous(planning, true);
+    assert_int_equal(planning->mpi.srun.pid, 0);
+    dlr_sup_rendezvous_stop(planning); /* a node was lost: another one begins */
+    tree_awaited = false;
+    dlr_sup_rendezvous_resume(planning);
+    assert_int_equal(planning->mpi.srun.pid, 0);
+    tree_awaited = true;
+    dlr_sup_rendezvous(planning, true);
+    tree_awaited = false;
+    dlr_sup_rendezvous_resume(planning);
+    assert_int_equal(planning->mpi.srun.pid, 70);
+    dlr_sup_rendezvous_resume(planning);
+    program_ends(PLAN, "");
+    assert_told("planned2");
+}
+
 static void without_a_plan_slurmctld_is_asked_before_anybody_is_blamed(void **state)
 {
     dlr_sup_rendezvous(planning, true);
@@ -480,6 +507,7 @@ int main(void)
         T(the_programs_plan_is_told),
         T(nodes_are_checked_in_full_once),
         T(a_successor_checks_quickly),
+        T(it_waits_for_the_switch_tree),
         T(without_a_plan_slurmctld_is_asked_before_anybody_is_blamed),
         T(the_agents_report_when_it_is_late),
         T(the_program_may_be_first_after_all),
