@@ -55,11 +55,11 @@ _dlrover() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W "status events ckpt check doctor version help --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "status events ckpt topo check doctor version help --help --version" -- "$cur"))
         return
     fi
     if [[ ${COMP_WORDS[1]} == help ]]; then
-        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events ckpt check doctor version settings" -- "$cur"))
+        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events ckpt topo check doctor version settings" -- "$cur"))
         return
     fi
     [[ $cur == = ]] && cur=''
@@ -74,7 +74,7 @@ _dlrover() {
         [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace 2>/dev/null
     elif [[ ${COMP_WORDS[1]} == ckpt ]] && ((COMP_CWORD == 2)); then
         COMPREPLY=($(compgen -W "ls verify export rm" -- "$cur"))
-    elif [[ ${COMP_WORDS[1]} == ckpt || ${COMP_WORDS[1]} == status || ${COMP_WORDS[1]} == events ]]; then
+    elif [[ ${COMP_WORDS[1]} == ckpt || ${COMP_WORDS[1]} == status || ${COMP_WORDS[1]} == events || ${COMP_WORDS[1]} == topo ]]; then
         options=$(cd "$(_dlrover_state_dir)" 2>/dev/null && printf '%s\n' job-* |
             sed -n 's/^job-\([^*]*\)$/\1/p')
         COMPREPLY=($(compgen -W "$options" -- "$cur"))

@@ -91,6 +91,8 @@ static const struct {
      "whether a job goes on: state, steps, checkpoint, nodes"},
     {"events", dlr_cli_events, "what happened to a job, one line for each event"},
     {"ckpt", dlr_cli_ckpt, "snapshots that a run has on the disk: list, check, export"},
+    {"topo", dlr_cli_topo,
+     "the switches above nodes: a job's with ranks and spares, or the cluster's"},
     {"check", dlr_cli_check, "the health checks, on this node"},
     {"doctor", dlr_cli_doctor,
      "what of the installation is not as it should be, and what to do"},

@@ -25,6 +25,7 @@ void dlr_cli_nodes_forget(struct dlr_cli_state *s)
         clear_node(&s->nodes[i]);
         free(s->nodes[i].name);
         free(s->nodes[i].leaf);
+        free(s->nodes[i].path);
     }
     s->nnodes = 0;
     json_object_clear(s->index);
@@ -69,6 +70,7 @@ void dlr_cli_nodes_up(struct dlr_cli_state *s, const json_t *e)
     if (!n)
         return;
     dlr_cli_set_text(&n->leaf, dlr_cli_event_text(e, "leaf"));
+    dlr_cli_set_text(&n->path, dlr_cli_event_text(e, "path"));
     if (n->role == DLR_CLI_TRAINING || n->role == DLR_CLI_SPARE)
         return;
     clear_node(n);
@@ -142,6 +144,8 @@ static void take_place(struct dlr_cli_state *s, const json_t *p)
     n->ranks = json_incref(json_object_get(p, "ranks"));
     n->moved = json_is_true(json_object_get(p, "moved"));
     take_partners(n, p);
+    if (dlr_cli_event_text(p, "path"))
+        dlr_cli_set_text(&n->path, dlr_cli_event_text(p, "path"));
     if (dlr_cli_event_text(p, "leaf"))
         dlr_cli_set_text(&n->leaf, dlr_cli_event_text(p, "leaf"));
 }

@@ -183,6 +183,11 @@ static void on_network(struct dlr_cli_state *s, const json_t *e)
     keep(&s->network, e);
 }
 
+static void on_topology(struct dlr_cli_state *s, const json_t *e)
+{
+    keep(&s->topology, e);
+}
+
 static void on_every_step(struct dlr_cli_state *s, const json_t *e)
 {
     keep(&s->every_step, e);
@@ -212,6 +217,7 @@ static const struct {
 } table[] = {
     {"start", DLR_CLI_AGENTS, on_start},
     {"node_up", DLR_CLI_NOTHING, dlr_cli_nodes_up},
+    {"topology", DLR_CLI_NOTHING, on_topology},
     {"node_dead", DLR_CLI_NOTHING, dlr_cli_nodes_dead},
     {"suspended", DLR_CLI_NOTHING, on_suspended},
     {"resumed", DLR_CLI_NOTHING, on_resumed},
@@ -332,5 +338,6 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     json_decref(s->every_step);
     json_decref(s->network);
     json_decref(s->persisted);
+    json_decref(s->topology);
     *s = (struct dlr_cli_state){0};
 }

@@ -26,6 +26,7 @@ enum dlr_cli_role {
 
 struct dlr_cli_node {
     char *name, *leaf;      /* leaf may be NULL */
+    char *path;             /* of switches, "spine.leaf0.n1"; may be NULL */
     enum dlr_cli_role role; /* by the plan: ask dlr_cli_state_role() */
     char *reason;           /* why OUT or DEAD, else NULL */
     int64_t first;          /* rank; TRAINING only, as those below */
@@ -93,8 +94,8 @@ struct dlr_cli_state {
     int64_t step;        /* -1: none known in this round */
     int64_t step_ms;
     double rate; /* steps/s, 0 unknown */
-    json_t *saving, *cadence, *every_step, *network,
-        *persisted; /* newest such event, or NULL */
+    json_t *saving, *cadence, *every_step, *network, *persisted,
+        *topology; /* newest such event, or NULL */
     int64_t commits, aborts;
     int64_t no_memory;   /* ranks for which a node had no room for snapshots, 0 none */
     char *no_memory_why; /* of this round: which node and why, or NULL */

@@ -16,7 +16,7 @@
 struct dlr_member {
     struct dlr_topo_node node;
     bool mapped; /* its path is of the job's tree: what its agent says is passed over */
-    bool here;              /* its agent has said hello and was not lost since */
+    bool here;   /* its agent has said hello and was not lost since */
     struct dlr_route route; /* of that agent's connection */
     bool apart;             /* what the job's agents' step is told does not reach it */
     bool asleep;            /* it is about to be stopped, or is: the job is suspended */

@@ -55,9 +55,10 @@ static json_t *place_row(const struct dlr_sup_planning *planning, unsigned place
     json_t *row;
 
     dlr_topo_leaf(p->node.path, leaf, sizeof(leaf));
-    row = json_pack("{s:s,s:s,s:i,s:i,s:o*,s:b}", "node", p->node.name, "leaf", leaf,
-                    "first", plan->ranks[p->from], "tasks", p->tasks, "ranks",
-                    dlr_plan_place_ranks(plan, place), "moved", p->moved);
+    row = json_pack("{s:s,s:s,s:s,s:i,s:i,s:o*,s:b}", "node", p->node.name, "leaf",
+                    leaf, "path", p->node.path, "first", plan->ranks[p->from], "tasks",
+                    p->tasks, "ranks", dlr_plan_place_ranks(plan, place), "moved",
+                    p->moved);
     if (p->partner != place)
         json_object_set_new(row, "partner",
                             json_string(plan->places[p->partner].node.name));

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dlrover topo: the switches above a cluster's nodes, or a job's. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/file.h"
+#include "common/base/str.h"
+#include "mpi_launcher/cli/args.h"
+#include "mpi_launcher/cli/cli.h"
+#include "mpi_launcher/cli/find_run.h"
+#include "mpi_launcher/cli/topo_tree.h"
+#include "mpi_launcher/doctor/doctor.h"
+#include "mpi_launcher/journal/reader.h"
+#include "mpi_launcher/journal/run_view.h"
+#include "mpi_launcher/journal/text.h"
+
+#define TEXT_MAX (64u << 20)   /* bytes of a description */
+#define ANSWER_MAX (16u << 20) /* of scontrol's */
+#define SCONTROL_MS 20000
+#define RANKS 64
+
+struct topo {
+    struct dlr_cli_where where;
+    const char *word;
+    bool json, svg, dot;
+    char title[512], note[DLR_TOPO_NOTE], source[512];
+    struct dlr_topo_node *nodes;
+    struct dlr_cli_seat *seats;
+    char (*ranks)[RANKS];
+    struct dlr_cli_state state;
+    size_t n;
+};
+
+/* clang-format off */
+static const struct dlr_cli_opt opts[] = {
+    {"svg", NULL, "a picture"},
+    {"dot", NULL, "a graph for Graphviz"},
+    {"json", NULL, "one JSON object"},
+    {"run", "NAME", "the run, when the job has several (default: the newest)"},
+    {"state-dir", "DIR", "the job's --dlrover-state-dir (default: DLROVER_STATE_DIR, "
+                         "else ~/.dlrover)"},
+    {0},
+};
+/* clang-format on */
+static const struct dlr_cli_cmd topo_cmd = {
+    "topo", "[JOB|FILE]",
+    "Shows the switches above nodes: of a job with ranks, spares and partners, else of "
+    "the cluster.",
+    opts,
+    "JOB is a job's id. FILE (with a '/' in its name) describes a network: lines of\n"
+    "topology.conf, or the output of ibnetdiscover. Without either Slurm is asked.\n"};
+
+static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
+{
+    struct topo *t = arg;
+
+    if (!name && t->word)
+        return dlr_fail(err, -EINVAL, "one job or file: '%.64s' is one too many",
+                        value);
+    if (!name)
+        t->word = value;
+    else if (dlr_streq(name, "run"))
+        t->where.run = value;
+    else if (dlr_streq(name, "state-dir"))
+        t->where.state_dir = value;
+    else if (dlr_streq(name, "svg"))
+        t->svg = true;
+    else if (dlr_streq(name, "dot"))
+        t->dot = true;
+    else
+        t->json = true;
+    if (t->svg + t->dot + t->json > 1)
+        return dlr_fail(err, -EINVAL, "--svg, --dot and --json exclude each other");
+    return 0;
+}
+
+/* --- a cluster -------------------------------------------------------------------- */
+
+struct answer {
+    int status;
+    char text[ANSWER_MAX];
+};
+
+static void ask(const struct dlr_doctor *d, void *ret)
+{
+    static const char *const argv[] = {"sh", "-c",
+                                       "exec scontrol show topology 2>/dev/null", NULL};
+    struct answer *answer = ret;
+
+    unsetenv("SLURM_TOPO_LEN"); /* it makes scontrol cut its lines */
+    answer->status = dlr_doctor_capture(argv, answer->text, sizeof(answer->text));
+}
+
+static int ask_slurm(char **ret_text, struct dlr_err *err)
+{
+    DLR_AUTO_FREE struct answer *answer = calloc(1, sizeof(*answer));
+    int rc = answer ? dlr_doctor_bounded(ask, NULL, answer, sizeof(*answer),
+                                         SCONTROL_MS, "scontrol")
+                    : -ENOMEM;
+
+    if (rc < 0)
+        return dlr_fail(err, rc, "scontrol has not answered within %d s",
+                        SCONTROL_MS / 1000);
+    *ret_text = strdup(answer->text);
+    return *ret_text ? 0 : dlr_fail(err, -ENOMEM, "out of memory");
+}
+
+static int load_cluster(struct topo *t, struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    struct dlr_err why = {0};
+    int rc = t->word ? dlr_file_load(AT_FDCWD, t->word, TEXT_MAX, &text, NULL, err)
+                     : ask_slurm(&text, err);
+
+    if (rc < 0)
+        return rc;
+    snprintf(t->source, sizeof(t->source), "%.400s", t->word ? t->word : "Slurm");
+    snprintf(t->title, sizeof(t->title), "network of %.400s",
+             t->word ? t->word : "the cluster");
+    rc = dlr_topo_nodes_from_text(text, &t->nodes, &t->n, t->note, &why);
+    if (rc < 0 && t->word)
+        return dlr_fail(err, rc, "'%.200s': %.250s", t->word, why.text);
+    if (rc < 0)
+        return dlr_fail(err, rc,
+                        "'scontrol show topology' %s: give a file that describes the "
+                        "network, or a job",
+                        text[0] ? "shows no switches" : "says nothing");
+    return 0;
+}
+
+/* --- a job ------------------------------------------------------------------------ */
+
+static int read_journal(struct topo *t, const char *journal, struct dlr_err *err)
+{
+    struct dlr_cli_reader reader;
+    size_t size;
+    char *line;
+    int rc;
+
+    dlr_cli_reader_init(&reader, journal);
+    while ((rc = dlr_cli_reader_next(&reader, &line, &size, err)) > 0)
+        dlr_cli_state_line(&t->state, line, size);
+    dlr_cli_reader_done(&reader);
+    dlr_cli_state_settle(&t->state);
+    return rc;
+}
+
+static void take_node(struct topo *t, size_t i)
+{
+    const struct dlr_cli_node *n = &t->state.nodes[i];
+    struct dlr_topo_node *node = &t->nodes[i];
+    const char *tail = n->path ? strrchr(n->path, '.') : NULL;
+
+    dlr_format(node->name, sizeof(node->name), "%.*s", DLR_TOPO_NAME - 1, n->name);
+    dlr_format(node->path, sizeof(node->path), "%s", node->name);
+    if (tail && strlen(n->path) > strlen(node->name) &&
+        dlr_streq(n->path + strlen(n->path) - strlen(node->name), node->name))
+        dlr_format(node->path, sizeof(node->path), "%s", n->path);
+    else if (n->leaf && n->leaf[0])
+        dlr_format(node->path, sizeof(node->path), "%s.%s", n->leaf, node->name);
+    if (n->tasks > 0)
+        dlr_cli_ranks(n->ranks, n->first, n->tasks, t->ranks[i], RANKS);
+    t->seats[i] = (struct dlr_cli_seat){
+        .role = dlr_cli_role_name(dlr_cli_state_role(&t->state, n)),
+        .ranks = t->ranks[i],
+        .partner = n->partner && !n->parity ? n->partner : "",
+        .reason = n->reason ? n->reason : "",
+    };
+}
+
+static void take_text(char *buf, size_t size, const struct dlr_cli_state *s,
+                      const char *key)
+{
+    const char *text = json_string_value(json_object_get(s->topology, key));
+
+    if (text)
+        snprintf(buf, size, "%s", text);
+}
+
+static int load_job(struct topo *t, struct dlr_err *err)
+{
+    struct dlr_cli_run run;
+    int rc;
+
+    t->where.job = t->word;
+    rc = dlr_cli_find(&t->where, &run, err);
+    if (rc == 0)
+        rc = read_journal(t, run.journal, err);
+    if (rc < 0)
+        return rc;
+    t->n = t->state.nnodes;
+    t->nodes = calloc(t->n + 1, sizeof(*t->nodes));
+    t->seats = calloc(t->n + 1, sizeof(*t->seats));
+    t->ranks = calloc(t->n + 1, sizeof(*t->ranks));
+    if (!t->nodes || !t->seats || !t->ranks)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < t->n; i++)
+        take_node(t, i);
+    snprintf(t->title, sizeof(t->title), "run %.200s of job %.200s, round %lld",
+             run.run, run.job, (long long)t->state.round);
+    take_text(t->source, sizeof(t->source), &t->state, "source");
+    take_text(t->note, sizeof(t->note), &t->state, "note");
+    return 0;
+}
+
+/* --- both ------------------------------------------------------------------------- */
+
+static int show(struct topo *t)
+{
+    struct dlr_cli_topo tree = {.nodes = t->nodes,
+                                .seats = t->seats,
+                                .n = t->n,
+                                .title = t->title,
+                                .source = t->source,
+                                .note = t->note};
+    json_t *j;
+
+    if (dlr_cli_topo_make(&tree) < 0)
+        return -ENOMEM;
+    if (t->json && (j = dlr_cli_topo_json(&tree))) {
+        json_dumpf(j, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+        putchar('\n');
+        json_decref(j);
+    } else if (t->svg) {
+        dlr_cli_topo_svg(&tree, stdout);
+    } else if (t->dot) {
+        dlr_cli_topo_dot(&tree, stdout);
+    } else {
+        dlr_cli_topo_text(&tree, stdout);
+    }
+    dlr_cli_topo_done(&tree);
+    return fflush(stdout) ? -errno : 0;
+}
+
+int dlr_cli_topo(int argc, char **argv)
+{
+    struct topo t = {0};
+    struct dlr_err err = {0};
+    int code, rc;
+
+    if (!dlr_cli_parse(&topo_cmd, argc, argv, set, &t, &code))
+        return code;
+    dlr_cli_state_init(&t.state);
+    if (t.word && !strchr(t.word, '/'))
+        rc = load_job(&t, &err);
+    else
+        rc = load_cluster(&t, &err);
+    if (rc >= 0 && show(&t) < 0)
+        rc = dlr_fail(&err, -EIO, "cannot print it");
+    if (rc < 0)
+        fprintf(stderr, "dlrover: %s\n", err.text);
+    free(t.nodes);
+    free(t.seats);
+    free(t.ranks);
+    dlr_cli_state_done(&t.state);
+    return rc < 0 ? DLR_CLI_FAIL : DLR_CLI_OK;
+}
