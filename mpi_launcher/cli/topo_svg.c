@@ -28,7 +28,7 @@ static const struct {
 } colours[] = {
     {"training", "#dbeafe", "#2563eb"}, {"spare", "#dcfce7", "#16a34a"},
     {"ready", "#f8fafc", "#64748b"},    {"waiting", "#f8fafc", "#64748b"},
-    {"excluded", "#fef3c7", "#d97706"}, {"dead", "#fee2e2", "#dc2626"},
+    {"left out", "#fef3c7", "#d97706"}, {"dead", "#fee2e2", "#dc2626"},
     {"", "#f8fafc", "#64748b"},
 };
 #define NCOLOURS (sizeof(colours) / sizeof(*colours))
@@ -187,7 +187,7 @@ static void draw(const struct dlr_cli_topo *t, int at, double x, double y,
 
 static void draw_key(double y, FILE *out)
 {
-    static const char *const shown[] = {"training", "spare", "excluded", "dead"};
+    static const char *const shown[] = {"training", "spare", "left out", "dead"};
     double x = PAD;
 
     for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
