@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A network as ibnetdiscover(8) finds it: each switch with what its ports lead to. */
+#include "hwloc_topo/infiniband.h"
+
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
-#include "hwloc_topo/tree.h"
 
 #define NO_LEVEL (-1)
 /* What switches add up in the network is a port like a host's. */

@@ -2,6 +2,8 @@
 /* A network as Slurm describes it: topology.conf, and what scontrol prints of it. Formats:
  * topology.conf(5), src/plugins/topology/{tree,block} of 22.05 to 25.11.
  */
+#include "hwloc_topo/slurm_text.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,7 +12,6 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
-#include "hwloc_topo/tree.h"
 
 #define DEPTH_MAX (DLR_TOPO_PATH / 2) /* a deeper switch has no path */
 #define NO_PARENT (-1)

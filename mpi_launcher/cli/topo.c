@@ -9,6 +9,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/file.h"
 #include "common/base/str.h"
+#include "hwloc_topo/networks.h"
 #include "mpi_launcher/cli/args.h"
 #include "mpi_launcher/cli/cli.h"
 #include "mpi_launcher/cli/find_run.h"

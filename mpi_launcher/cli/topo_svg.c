@@ -208,7 +208,7 @@ static void draw_key(double y, FILE *out)
 void dlr_cli_topo_svg(struct dlr_cli_topo *t, FILE *out)
 {
     struct cell cell = cell_of(t);
-    char under[DLR_TOPO_NOTE + 128];
+    char under[1024];
     double w, h;
 
     snprintf(under, sizeof(under), "%zu nodes, %u leaf switches%s%s%s%s", t->n,

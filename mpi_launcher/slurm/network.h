@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "hwloc_topo/topo.h"
+#include "hwloc_topo/networks.h"
 
 struct dlr_network {
     const char *source; /* file, "Slurm", or NULL: none has a switch for these nodes */

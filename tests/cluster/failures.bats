@@ -47,6 +47,8 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | paste -sd,)" = \
         '"n1 n2 n4 n5","n1 n3 n4 n5"' ]
     [ "$(events "$job" 'select(.event=="plan" and .round==1).places|map(select(.moved).leaf)|join(" ")')" = '"leaf0"' ]
+    [ "$(events "$job" 'select(.event=="topology")|[.source,.note]')" = '["Slurm",""]' ]
+    alice /opt/dlrover/bin/dlrover topo "$job" | grep -x '    n2          dead: .*'
     [ "$(events "$job" 'select(.event=="round_end")|[.cause,.restarts]')" = '["node",0]' ]
     output "$job" | grep -x "rank 1 on n3"
 }

@@ -91,12 +91,14 @@ srun -N2 -n2 bash -c '[ $RANK = 1 ] || scontrol show hostnames | paste -sd" "' |
 srun -m arbitrary -w n4,n2 bash -c '[ $RANK = 1 ] || echo $SLURMD_NODENAME first of $SLURM_JOB_NODELIST $SLURM_NODELIST $SLURM_STEP_NODELIST'
 srun -m arbitrary -w n4,n2 python3 meet.py 2 n4:29400 0 # in an order that is not Slurm's
 SH
-    job=$(submit shown.sh)
+    # A tree that is not Slurm's: the script's view and the rank map both have it.
+    printf 'SwitchName=%s\n' 'a Nodes=n[4-5]' 'b Nodes=n[1-3]' 't Switches=a,b' | job_file net.conf
+    job=$(submit --dlrover-set=topology-file="$(alice sh -c 'echo ~')/net.conf" shown.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     output "$job" | grep -x '4 4 4 1(x4) of n\[1-5\]'
     output "$job" | grep -x 4
     [ "$(output "$job" | sed -n 's/^script //p')" = "$(output "$job" | sed -n 's/^ranks //p')" ]
-    output "$job" | grep -x 'script n1 n2 n4 n5'
+    output "$job" | grep -x 'script n4 n5 n1 n2'
     ctl scontrol show config | tr -d ' ' | grep -x "$(output "$job" | grep '^KillWait=[0-9]')sec"
     output "$job" | grep -x 'two n1 n2'
     output "$job" | grep -x 'n4 first of n4,n2 n4,n2 n4,n2' # not as Slurm sorts them

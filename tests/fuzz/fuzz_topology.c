@@ -6,7 +6,7 @@
  * dlr_topo_paths_from_sources().
  */
 #include "hwloc_topo/names.h"
-#include "hwloc_topo/topo.h"
+#include "hwloc_topo/networks.h"
 #include "tests/fuzz/fuzz.h"
 
 #define LISTED_MAX 4096 /* more is slow and shows no more */

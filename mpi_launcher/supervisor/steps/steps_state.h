@@ -3,6 +3,7 @@
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_STEPS_STEPS_STATE_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_STEPS_STEPS_STATE_H
 
+#include "hwloc_topo/networks.h"
 #include "mpi_launcher/process/process_id.h"
 #include "mpi_launcher/slurm/srun.h"
 #include "mpi_launcher/supervisor/io/io.h"

@@ -15,7 +15,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
-#include "hwloc_topo/topo.h"
+#include "hwloc_topo/networks.h"
 
 #define NODES_MAX 16
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several sources of the switch tree, one tree. */
+#include "hwloc_topo/networks.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,7 +9,117 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
-#include "hwloc_topo/tree.h"
+#include "hwloc_topo/infiniband.h"
+#include "hwloc_topo/placing.h"
+#include "hwloc_topo/slurm_text.h"
+
+/* Those on no switch, of the nodes of a network that names some. */
+static size_t count_placed(struct dlr_topo_placing *p)
+{
+    const char *first = NULL;
+    size_t placed = 0;
+
+    for (size_t i = 0; i < p->n; i++) {
+        const char *name = p->nodes[p->by_name[i]].name;
+
+        if (p->at[p->by_name[i]] != DLR_TOPO_NOWHERE)
+            placed++;
+        else if (!first)
+            first = name;
+    }
+    if (placed && first)
+        dlr_topo_odd(p, "%zu of %zu nodes are on no switch, the first is %s",
+                     p->n - placed, p->n, first);
+    return placed;
+}
+
+static void tell(const struct dlr_topo_placing *p, char *ret_note)
+{
+    if (p->more)
+        dlr_format(ret_note, DLR_TOPO_NOTE, "%.400s, and %u more such lines", p->note,
+                   p->more);
+    else
+        memcpy(ret_note, p->note, sizeof(p->note));
+}
+
+int dlr_topo_paths_from_text(const char *text, struct dlr_topo_node *nodes, size_t n,
+                             size_t *ret_placed, char *ret_note, struct dlr_err *err)
+{
+    DLR_CLEANUP(dlr_topo_placing_done) struct dlr_topo_placing p = {0};
+    DLR_AUTO_FREE char *copy = strdup(text);
+    int rc;
+
+    if (!copy || dlr_topo_placing_init(&p, nodes, n) < 0)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    rc = dlr_topo_ib_is(text) ? dlr_topo_ib_place(copy, &p, err)
+                              : dlr_topo_slurm_place(copy, &p, err);
+    if (rc < 0) {
+        for (size_t i = 0; i < n; i++)
+            memcpy(nodes[i].path, nodes[i].name, sizeof(nodes[i].name));
+        return rc;
+    }
+    *ret_placed = count_placed(&p);
+    tell(&p, ret_note);
+    return 0;
+}
+
+struct listed {
+    struct dlr_topo_node *nodes;
+    size_t n, room;
+};
+
+static int add_name(const char *name, void *arg)
+{
+    struct listed *l = arg;
+
+    if (l->n == DLR_TOPO_EXPAND_MAX)
+        return -EBADMSG;
+    if (l->n == l->room) {
+        size_t room = l->room ? 2 * l->room : 64;
+        struct dlr_topo_node *more = reallocarray(l->nodes, room, sizeof(*more));
+
+        if (!more)
+            return -ENOMEM;
+        l->nodes = more;
+        l->room = room;
+    }
+    return dlr_format(l->nodes[l->n++].name, DLR_TOPO_NAME, "%s", name);
+}
+
+static int by_natural_name(const void *a, const void *b)
+{
+    const struct dlr_topo_node *x = a, *y = b;
+
+    return dlr_topo_name_cmp(x->name, strlen(x->name), y->name, strlen(y->name));
+}
+
+int dlr_topo_nodes_from_text(const char *text, struct dlr_topo_node **ret_nodes,
+                             size_t *ret_n, char *ret_note, struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *copy = strdup(text);
+    struct listed l = {0};
+    size_t n = 0, placed;
+    int rc = !copy                  ? -ENOMEM
+             : dlr_topo_ib_is(text) ? dlr_topo_ib_names(copy, add_name, &l, err)
+                                    : dlr_topo_slurm_names(copy, add_name, &l, err);
+
+    if (rc == 0 && l.n)
+        qsort(l.nodes, l.n, sizeof(*l.nodes), by_natural_name);
+    for (size_t i = 0; i < l.n; i++)
+        if (i == 0 || !dlr_streq(l.nodes[i].name, l.nodes[n - 1].name))
+            l.nodes[n++] = l.nodes[i];
+    if (rc == 0)
+        rc = dlr_topo_paths_from_text(text, l.nodes, n, &placed, ret_note, err);
+    if (rc < 0) {
+        free(l.nodes);
+        return rc;
+    }
+    *ret_nodes = l.nodes;
+    *ret_n = n;
+    return 0;
+}
+
+/* --- several of them -------------------------------------------------------------- */
 
 struct leaf {
     size_t node;
@@ -121,22 +232,4 @@ int dlr_topo_paths_from_sources(const struct dlr_topo_source *sources,
             add_note(ret_note, sources[s].name, note);
     }
     return taken;
-}
-
-int dlr_topo_put_domain(struct dlr_topo_node *node, const char *domain)
-{
-    char name[DLR_TOPO_NAME], path[DLR_TOPO_PATH];
-    size_t above = dlr_topo_above(node);
-    int rc;
-
-    if (!domain[0])
-        return 0;
-    if (dlr_topo_component(domain, strlen(domain), name) < 0)
-        return -ENAMETOOLONG;
-    rc = dlr_format(path, sizeof(path), "%.*s%s%c%s.%s", (int)above, node->path,
-                    above ? "." : "", DLR_TOPO_DOMAIN, name,
-                    node->path + above + (above ? 1 : 0));
-    if (rc == 0)
-        memcpy(node->path, path, sizeof(path));
-    return rc;
 }
