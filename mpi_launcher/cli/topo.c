@@ -129,7 +129,7 @@ static int load_cluster(struct topo *t, struct dlr_err *err)
         return dlr_fail(err, rc,
                         "'scontrol show topology' %s: give a file that describes the "
                         "network, or a job",
-                        text[0] ? "shows no switches" : "says nothing");
+                        text && text[0] ? "shows no switches" : "says nothing");
     return 0;
 }
 
