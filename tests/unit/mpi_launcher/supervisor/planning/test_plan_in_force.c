@@ -324,9 +324,11 @@ static void a_place_is_told_with_what_others_put_beside_it(void **state)
     rows = dlr_sup_plan_rows(planning);
     text = json_dumps(rows, JSON_COMPACT);
     assert_string_equal(
-        text, "{\"round\":6,\"places\":[{\"node\":\"n0\",\"leaf\":\"\",\"first\":0,"
+        text, "{\"round\":6,\"places\":[{\"node\":\"n0\",\"leaf\":\"\",\"path\":\"\","
+              "\"first\":0,"
               "\"tasks\":1,\"moved\":false,\"partner\":\"n1\",\"beside\":0},"
-              "{\"node\":\"n1\",\"leaf\":\"\",\"first\":1,\"tasks\":1,\"moved\":false,"
+              "{\"node\":\"n1\",\"leaf\":\"\",\"path\":\"\",\"first\":1,\"tasks\":1,"
+              "\"moved\":false,"
               "\"partner\":\"n0\",\"beside\":1}],\"spares\":[],\"restore\":null}");
 }
 
