@@ -10,11 +10,7 @@
 #include <string.h>
 
 #include "common/base/cleanup.h"
-
-struct dlr_topo {
-    hwloc_topology_t hw;
-    hwloc_cpuset_t usable; /* CPUs this process may run on */
-};
+#include "hwloc_topo/loaded.h"
 
 static void cleanup_topo(struct dlr_topo **topo)
 {
@@ -289,27 +285,4 @@ void dlr_topo_usable(const struct dlr_topo *topo, struct dlr_topo_cpus *ret)
 {
     memset(ret, 0, sizeof(*ret));
     give(topo->usable, ret);
-}
-
-int dlr_topo_cpus_text(const struct dlr_topo_cpus *cpus, char *buf, size_t size)
-{
-    size_t used = 0;
-
-    buf[0] = '\0';
-    for (unsigned from = 0, end; from < DLR_TOPO_CPUS; from = end + 1) {
-        char last[16] = "";
-        int n;
-
-        for (end = from; end < DLR_TOPO_CPUS && is_in(cpus, end); end++)
-            ;
-        if (end == from)
-            continue;
-        if (end - from > 1)
-            snprintf(last, sizeof(last), "-%u", end - 1);
-        n = snprintf(buf + used, size - used, "%s%u%s", used ? "," : "", from, last);
-        if (n < 0 || (size_t)n >= size - used)
-            return -ENOSPC;
-        used += (size_t)n;
-    }
-    return (int)used;
 }
