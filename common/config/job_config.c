@@ -62,6 +62,8 @@ const struct dlr_opt dlr_job_config_opts[] = {
      "of a pipe on srun's stdin this much is kept for later rounds"},
     {"lease-timer", DLR_OPT_SWITCH, FIELD(lease_timer), "on", "on|off",
      "a kernel timer in each worker with libdlrover kills it when its node's lease ends"},
+    {"bind", DLR_OPT_BIND, FIELD(bind), "off", "off|numa|cores",
+     "bind the ranks of a node near their GPUs: to NUMA nodes, or to cores of their own"},
     {"agent-timeout", DLR_OPT_DURATION, FIELD(agent_timeout_ms), "30s", "TIME",
      "limit for the agents of a job to start and report"},
     {"rendezvous-timeout", DLR_OPT_DURATION, FIELD(rendezvous_timeout_ms), "20s", "TIME",

@@ -45,6 +45,7 @@ struct dlr_job_config {
     enum dlr_transport transport; /* of it */
     unsigned net_traffic_class;   /* 0: the network's default */
     uint64_t stdin_spool;         /* bytes of a pipe kept for later rounds */
+    enum dlr_bind bind;           /* of the ranks of a node */
     bool lease_timer;             /* workers with libdlrover carry a timer that kills */
     int64_t agent_timeout_ms;     /* agents of a job to start and report */
     int64_t rendezvous_timeout_ms; /* one rendezvous */

@@ -33,6 +33,7 @@ enum dlr_opt_type {
     DLR_OPT_NODES,  /* struct dlr_nodes_conf: MIN[:MAX] */
     DLR_OPT_RATIO,  /* struct dlr_ratio_conf: N[/TIME] */
     DLR_OPT_TRANSPORT, /* enum dlr_transport: auto, stream or ucx */
+    DLR_OPT_BIND,      /* enum dlr_bind: off, numa or cores */
 };
 
 #define DLR_OPT_TEXT 1024
@@ -72,6 +73,13 @@ enum dlr_transport {
     DLR_TRANSPORT_AUTO,   /* RDMA by UCX where both ends have it, else sealed */
     DLR_TRANSPORT_STREAM, /* sealed, over TCP */
     DLR_TRANSPORT_UCX,    /* as UCX likes, over TCP too: not sealed */
+};
+
+/* What the local ranks of a node are bound to. */
+enum dlr_bind {
+    DLR_BIND_OFF,   /* as Slurm has it */
+    DLR_BIND_NUMA,  /* the NUMA nodes of their share */
+    DLR_BIND_CORES, /* their share of the cores, with the variables that go with it */
 };
 
 /* Where a snapshot is beside its own node. */

@@ -287,13 +287,25 @@ static int parse_ratio(const char *text, union dlr_opt_value *ret)
     return ms == 0 || ms > INT_MAX ? -ERANGE : 0;
 }
 
-static const char *const transports[] = {"auto", "stream", "ucx"}; /* by enum */
+/* by enum */
+static const char *const transports[] = {"auto", "stream", "ucx"};
+static const char *const bindings[] = {"off", "numa", "cores"};
 
 static int parse_transport(const char *text, union dlr_opt_value *ret)
 {
     for (unsigned i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
         ret->transport = (enum dlr_transport)i;
         if (dlr_streq(text, transports[i]))
+            return 0;
+    }
+    return -EINVAL;
+}
+
+static int parse_bind(const char *text, union dlr_opt_value *ret)
+{
+    for (unsigned i = 0; i < sizeof(bindings) / sizeof(bindings[0]); i++) {
+        ret->bind = (enum dlr_bind)i;
+        if (dlr_streq(text, bindings[i]))
             return 0;
     }
     return -EINVAL;
@@ -354,6 +366,7 @@ static const struct {
                        "such as '3', '10/1h' or '5/30m'"},
     [DLR_OPT_TRANSPORT] = {parse_transport, sizeof(enum dlr_transport),
                            "'auto', 'stream' or 'ucx'"},
+    [DLR_OPT_BIND] = {parse_bind, sizeof(enum dlr_bind), "'off', 'numa' or 'cores'"},
 };
 
 int dlr_opt_value_parse(enum dlr_opt_type type, const char *text,
@@ -447,6 +460,8 @@ static const char *show_word(enum dlr_opt_type type, const void *at)
         return *(const unsigned *)at ? NULL : "always";
     case DLR_OPT_TRANSPORT:
         return transports[*(const enum dlr_transport *)at];
+    case DLR_OPT_BIND:
+        return bindings[*(const enum dlr_bind *)at];
     case DLR_OPT_PATH:
     case DLR_OPT_WORD:
     case DLR_OPT_NAME:
@@ -497,6 +512,7 @@ int dlr_opt_value_show(enum dlr_opt_type type, const void *at, char *buf, size_t
     case DLR_OPT_NAME:
     case DLR_OPT_SHARE:
     case DLR_OPT_TRANSPORT:
+    case DLR_OPT_BIND:
         break; /* words */
     }
     return -EINVAL;

@@ -23,6 +23,7 @@ union dlr_opt_value {
     struct dlr_nodes_conf nodes;
     struct dlr_ratio_conf ratio;
     enum dlr_transport transport;
+    enum dlr_bind bind;
     char text[DLR_OPT_TEXT];
 };
 

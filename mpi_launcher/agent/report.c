@@ -166,6 +166,16 @@ static int on_late(zloop_t *loop, int timer, void *arg)
     return 0;
 }
 
+/* Where the program leaves the node's description for tasks that are to be bound. */
+static void name_machine(const struct dlr_agent_self *self)
+{
+    char path[DLR_OPT_TEXT + 16];
+
+    if (self->job.bind &&
+        dlr_format(path, sizeof(path), "%s/machine", self->conf.memory) == 0)
+        setenv("DLROVER_MACHINE", path, 1);
+}
+
 static int start(struct dlr_agent_reports *all, struct survey *s, struct dlr_err *err)
 {
     const char *argv[] = {all->self->conf.report_program, "--no-mpi", "--input=" INPUT,
@@ -181,6 +191,7 @@ static int start(struct dlr_agent_reports *all, struct survey *s, struct dlr_err
         return dlr_fail(err, -errno, "pipe: %s", strerror(errno));
     fcntl(pipefd[0], F_SETFL, O_NONBLOCK); /* ours only: the child's end may block */
     spawn.out_fd = pipefd[1];
+    name_machine(all->self);
     rc = dlr_spawn(&spawn, &s->pid, &s->pidfd, err);
     close(pipefd[1]);
     if (rc < 0) {

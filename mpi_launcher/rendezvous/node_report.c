@@ -11,8 +11,10 @@
 #include "ckpt/slot/store.h"
 #include "common/base/cleanup.h"
 #include "common/base/file.h"
+#include "common/base/log.h"
 #include "common/base/node_memory.h"
 #include "common/base/str.h"
+#include "hwloc_topo/machine.h"
 #include "mpi_launcher/run/master_port.h"
 
 /* those of health and our own two; a reader takes no more than 64 */
@@ -243,6 +245,21 @@ static int list_copies(const struct dlr_plan_survey *s, struct dlr_plan_report *
 
 /* --- the whole -------------------------------------------------------------------- */
 
+/* For the tasks, which are to be bound. They say so where it is missing. */
+static void save_machine(const struct dlr_topo *topo)
+{
+    DLR_AUTO_FREE struct dlr_machine *m = malloc(sizeof(*m));
+    const char *wanted = getenv("DLROVER_MACHINE");
+    char path[PATH_MAX];
+    struct dlr_err err = {0};
+
+    if (!wanted || !m || dlr_memory_find(wanted, path, sizeof(path)) < 0)
+        return;
+    dlr_machine_describe(topo, "", m);
+    if (dlr_machine_save(m, path, &err) < 0)
+        dlr_debug("%s: tasks will not be bound", err.text);
+}
+
 static unsigned count_cpus(void)
 {
     struct dlr_topo_summary summary;
@@ -250,6 +267,7 @@ static unsigned count_cpus(void)
 
     if (dlr_topo_load(NULL, &topo, NULL) < 0)
         return 0;
+    save_machine(topo);
     dlr_topo_summary(topo, &summary);
     dlr_topo_free(topo);
     return summary.pus;

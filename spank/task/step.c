@@ -11,6 +11,7 @@
 #include "common/base/node_memory.h"
 #include "common/base/str.h"
 #include "spank/task/batch_env.h"
+#include "spank/task/bind.h"
 #include "spank/task/notify.h"
 
 /* Connects to the agent at path, which the user has written. */
@@ -93,6 +94,21 @@ void dlr_step_ended(struct dlr_step *step, uint32_t rank, int status)
     dlr_stderr_tap_wait(&step->tap, rank, DLR_STDERR_TAP_FLUSH_MS);
 }
 
+/* A user who has asked for it learns once why not. */
+static void bind_task(const char *socket, char *const env[], uint32_t rank,
+                      struct dlr_task_env *vars)
+{
+    struct dlr_err err = {0};
+
+    if (dlr_task_bind(socket, vars->local, vars->local_world, env, vars, &err) == 0)
+        return;
+    if (rank == 0)
+        dlr_error("bind=%s: rank %u stays as Slurm has it: %s",
+                  dlr_env_get(env, "DLROVER_BIND"), rank, err.text);
+    else
+        dlr_debug("rank %u is not bound: %s", rank, err.text);
+}
+
 int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf,
                   char *const env[], const struct dlr_step_place *at,
                   struct dlr_task_env *ret, struct dlr_err *err)
@@ -102,6 +118,7 @@ int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf
                                  dlr_env_get(env, "SLURM_LOCALID")};
     struct dlr_task_round round;
     struct dlr_err why = {0};
+    int rc;
 
     ret->count = 0;
     if (dlr_batch_is(at->step))
@@ -115,5 +132,8 @@ int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf
         dlr_debug("%s: the last lines of rank %u will not be known", why.text,
                   at->rank);
     round.fd = leave_name(step);
-    return dlr_task_env_make(&round, &self, ret, err);
+    rc = dlr_task_env_make(&round, &self, ret, err);
+    if (rc == 0)
+        bind_task(round.socket, env, at->rank, ret);
+    return rc;
 }

@@ -264,8 +264,9 @@ static bool add_shape(struct dlr_task_env *env, const char *shape)
 static bool take_out(struct dlr_task_env *env)
 {
     static const char *const names[] = {
-        "SLURM_HOSTFILE", "SLURM_OVERLAP", "DLROVER_CRED",     "DLROVER_ROUND_NODES",
-        "DLROVER_TASKS",  "DLROVER_SHAPE", "DLROVER_PER_NODE", "DLROVER_DEALT"};
+        "SLURM_HOSTFILE",      "SLURM_OVERLAP", "DLROVER_CRED",
+        "DLROVER_ROUND_NODES", "DLROVER_TASKS", "DLROVER_SHAPE",
+        "DLROVER_PER_NODE",    "DLROVER_DEALT", "DLROVER_BIND"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (!add(env, names[i], NULL))
@@ -292,6 +293,8 @@ int dlr_task_env_make(const struct dlr_task_round *round,
         dlr_task_env_free(&env);
         return dlr_fail(err, -ENOMEM, "out of memory");
     }
+    env.local = place.local;
+    env.local_world = place.local_world;
     *ret = env;
     return 0;
 }

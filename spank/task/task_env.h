@@ -38,9 +38,11 @@ struct dlr_task_var {
     char *value; /* on the heap; NULL: the variable is taken out */
 };
 
-#define DLR_TASK_VARS 40
+#define DLR_TASK_VARS 48
 
 struct dlr_task_env {
+    unsigned local,
+        local_world; /* which of its node's tasks of the round, of how many */
     unsigned count;
     struct dlr_task_var vars[DLR_TASK_VARS];
 };

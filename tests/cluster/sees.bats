@@ -212,3 +212,21 @@ SH
         "\"an argument of the program is 'n5', a node that is lost: no other can take its place\"" ]
     ctl scancel "$job"
 }
+
+@test "bind: the tasks of a node have cores of their own, unless the user asks Slurm for something" {
+    [ "$(nproc)" -ge 2 ] || skip "one CPU cannot be divided"
+    batch bind.sh "-N2 --ntasks-per-node=2" <<'SH'
+show='echo "$1 $SLURMD_NODENAME $SLURM_LOCALID $(taskset -cp $$ | sed "s/.*: //") ${DLROVER_BOUND-no} ${OMP_NUM_THREADS-no} ${DLROVER_BIND-no}"'
+srun --dlrover-set=bind=cores bash -c "$show" - cores
+srun --dlrover-set=bind=cores --cpu-bind=none bash -c "$show" - asked
+srun bash -c "$show" - default
+SH
+    job=$(submit bind.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job"
+    [ "$(output "$job" | grep -cE '^cores n[1-5] [01] ([0-9,-]+) \1 [0-9]+ no$')" -eq 4 ]
+    [ "$(output "$job" | grep '^cores ' | cut -d' ' -f2,4 | sort -u | wc -l)" -eq 4 ]
+    [ "$(output "$job" | grep -cE '^(asked|default) n[1-5] [01] [0-9,-]+ no no no$')" -eq 8 ]
+    [ "$(output "$job" | grep -E '^(asked|default) ' | cut -d' ' -f4 | sort -u | wc -l)" -eq 1 ]
+    output "$job" | grep -xF 'dlrover: --dlrover-set=bind changes nothing: --cpu-bind=none says where tasks run'
+}

@@ -8,6 +8,7 @@
 #include "common/base/env.h"
 #include "spank/base/options.h"
 #include "spank/node/job_tmpfs.h"
+#include "spank/task/bind.h"
 #include "spank/task/task_env.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -39,6 +40,20 @@ static void check(const struct dlr_task_env *env, const struct dlr_task_self *se
                strtoul(made(env, "LOCAL_WORLD_SIZE"), NULL, 10));
 }
 
+static void check_gpus(char *const env[], unsigned n)
+{
+    static const struct dlr_machine m = {
+        .gpus = 4, .gpu = {{.minor = 2}, {.minor = 1}, {.minor = 0}, {.minor = 3}}};
+    unsigned gpus[DLR_MACHINE_GPUS];
+    struct dlr_err err = {0};
+    bool order = true;
+    int count = dlr_task_bind_gpus(&m, env, n, gpus, &order, &err);
+
+    FUZZ_CHECK(count >= 0 ? count <= DLR_MACHINE_GPUS : err.text[0]);
+    for (int i = 0; i < count; i++)
+        FUZZ_CHECK(gpus[i] < m.gpus);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct dlr_spank_conf conf; /* large */
@@ -61,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dlr_options_init(&conf);
     dlr_options_env(&conf, env, ignore);
     dlr_jobmem_wanted(env, 7);
+    check_gpus(env, 2 + self.world);
     if (dlr_task_round_find(env, &round)) {
         if (dlr_task_env_make(&round, &self, &vars, &err) == 0) {
             check(&vars, &self);

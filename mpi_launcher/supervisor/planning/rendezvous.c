@@ -195,6 +195,9 @@ static int start_srun(struct dlr_sup_planning *planning, struct dlr_err *err)
     dlr_words_add(&words, "%s", path);
     dlr_words_add(&words, "--input=-");
     rc = dlr_sup_internal_env(planning->env.steps, &env);
+    if (rc == 0 && planning->env.conf->bind)
+        rc = dlr_env_set(&env, "DLROVER_MACHINE", "%s/machine",
+                         planning->env.info->memory);
     if (rc == 0)
         rc = dlr_srun_pmix_env(&env);
     if (rc == 0)

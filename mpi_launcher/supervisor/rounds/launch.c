@@ -16,6 +16,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/journal/journal.h"
 #include "mpi_launcher/run/master_port.h"
+#include "mpi_launcher/step_plan/binding.h"
 #include "mpi_launcher/supervisor/copies/fetch.h"
 #include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/io/reactor.h"
@@ -106,6 +107,23 @@ static bool in_order(const struct dlr_step_plan *step)
     return true;
 }
 
+/* Who has asked Slurm for a binding has it. */
+static int bind_env(const struct dlr_sup_rounds *rounds, struct dlr_env *env)
+{
+    enum dlr_bind bind = rounds->env.conf->bind;
+    const char *asked =
+        bind ? dlr_srun_binding(rounds->env.step->options, env->list) : NULL;
+
+    if (asked && !rounds->launched)
+        dlr_user_line(rounds->env.io,
+                      "--dlrover-set=bind changes nothing: %s says where tasks run",
+                      asked);
+    if (asked || !bind)
+        return 0;
+    return dlr_env_set(env, "DLROVER_BIND", "%s",
+                       bind == DLR_BIND_CORES ? "cores" : "numa");
+}
+
 static int worker_env(struct dlr_sup_rounds *rounds, uint32_t round,
                       struct dlr_env *env, struct dlr_err *err)
 {
@@ -139,6 +157,7 @@ static int worker_env(struct dlr_sup_rounds *rounds, uint32_t round,
     rc |= dlr_env_set(env, "DLROVER_AGENT_SOCKET", "%s/agent.sock",
                       rounds->env.info->memory);
     rc |= dlr_sup_shape_env(rounds->env.planning, env);
+    rc |= bind_env(rounds, env);
     rc |= dlr_srun_pmix_env(env);
     return rc ? -ENOMEM : 0;
 }

@@ -437,10 +437,31 @@ static void a_transport_is_one_of_three_words(void **state)
     assert_int_equal(conf, DLR_TRANSPORT_STREAM);
 }
 
+static void a_binding_is_one_of_three_words(void **state)
+{
+    static const struct dlr_opt bind[] = {
+        {"bind", DLR_OPT_BIND, 0, "off", "off|numa|cores", "a way"}, DLR_OPT_END};
+    enum dlr_bind conf = DLR_BIND_CORES;
+    struct dlr_err err;
+    char text[16];
+
+    assert_int_equal(dlr_opt_defaults(bind, &conf, NULL), 0);
+    assert_int_equal(conf, DLR_BIND_OFF);
+    assert_int_equal(dlr_opt_set_word(bind, "bind=numa", &conf, NULL), 0);
+    assert_int_equal(conf, DLR_BIND_NUMA);
+    assert_int_equal(dlr_opt_show(bind, &conf, text, sizeof(text)), 0);
+    assert_string_equal(text, "numa");
+    assert_int_equal(dlr_opt_set_word(bind, "bind=on", &conf, &err), -EINVAL);
+    assert_string_equal(
+        err.text, "option 'bind': bad value 'on': must be 'off', 'numa' or 'cores'");
+    assert_int_equal(conf, DLR_BIND_NUMA);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_transport_is_one_of_three_words),
+        cmocka_unit_test(a_binding_is_one_of_three_words),
         cmocka_unit_test(defaults_fill_every_field),
         cmocka_unit_test(good_words_are_taken),
         cmocka_unit_test(bad_words_name_option_value_and_remedy),
