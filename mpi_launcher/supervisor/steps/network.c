@@ -78,6 +78,10 @@ static int answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_sup_unwatch(steps->env.io, net->ask.pidfd);
     if (dlr_proc_reap(&net->ask) == 0 && (text = read_answer(net->out)))
         take_answer(steps, text);
+    else
+        dlr_format(net->note, sizeof(net->note),
+                   "nobody could be asked for them, or has not answered in time: each "
+                   "node's own word counts");
     close(net->out);
     steps->ops->mapped(steps->arg);
     return dlr_sup_steps_go_on(steps);

@@ -182,6 +182,9 @@ static void nobody_waits_for_it_longer_than_its_limit(void **state)
     killed = false;
     dlr_sup_network_tick(steps, 7000);
     assert_false(killed);
+    dlr_sup_network_tell(steps);
+    assert_string_equal(said, "switches: nobody could be asked for them, or has not "
+                              "answered in time: each node's own word counts");
 }
 
 static void one_that_cannot_be_asked_is_not_waited_for(void **state)
