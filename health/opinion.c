@@ -126,17 +126,21 @@ static void compare_nodes(const struct dlr_tournament *t, struct dlr_net_opinion
     o->nodes[DLR_NET_OUT] = o->nodes[DLR_NET_IN] = reference(values, 2 * (size_t)t->n);
 }
 
+/* What small messages pass and large ones do not is not known to be good. */
 static void grade_nodes(const struct dlr_tournament *t, struct dlr_net_opinion *o)
 {
     for (unsigned i = 0; i < t->n; i++) {
-        int worst = -1;
+        enum dlr_net_grade worst = DLR_NET_GOOD;
+        bool all = true;
 
         for (unsigned m = 0; m < DLR_NET_METRICS; m++) {
             o->grade[m][i] = grade(m, &o->nodes[m], o->best[m][i]);
-            if (o->grade[m][i] != DLR_NET_UNKNOWN && o->grade[m][i] > worst)
+            if (o->grade[m][i] == DLR_NET_UNKNOWN)
+                all = false;
+            else if (o->grade[m][i] > worst)
                 worst = o->grade[m][i];
         }
-        o->node[i] = worst < 0 ? DLR_NET_UNKNOWN : (unsigned char)worst;
+        o->node[i] = worst == DLR_NET_GOOD && !all ? DLR_NET_UNKNOWN : worst;
     }
 }
 

@@ -28,9 +28,11 @@ struct dlr_job_config {
     char name[DLR_OPT_TEXT];            /* --dlrover-name, empty: none was given */
     char checks[DLR_OPT_TEXT];          /* of the rendezvous: dlr_job_config_checks() */
     char topology_file[DLR_OPT_TEXT];   /* describes the switches, empty: Slurm does */
-    bool checkpoint;       /* off: no memory is reserved, no snapshot is made */
-    unsigned ckpt_budget;  /* millionths of the time that saves may take, 0 any */
-    unsigned vetted_every; /* steps between older versions kept in memory, 0: none;
+    enum dlr_rounds network_check; /* rounds before which nodes measure the network */
+    bool exclude_stragglers; /* nodes that are slow but correct do not take part */
+    bool checkpoint;         /* off: no memory is reserved, no snapshot is made */
+    unsigned ckpt_budget;    /* millionths of the time that saves may take, 0 any */
+    unsigned vetted_every;   /* steps between older versions kept in memory, 0: none;
                               DLR_COUNT_AUTO: 100 where there is room for them */
     struct dlr_every_conf persist_every; /* a committed version goes to the disk */
     unsigned persist_count;              /* of them; 0 counts as 1 */

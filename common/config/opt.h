@@ -34,6 +34,7 @@ enum dlr_opt_type {
     DLR_OPT_RATIO,  /* struct dlr_ratio_conf: N[/TIME] */
     DLR_OPT_TRANSPORT, /* enum dlr_transport: auto, stream or ucx */
     DLR_OPT_BIND,      /* enum dlr_bind: off, numa or cores */
+    DLR_OPT_ROUNDS,    /* enum dlr_rounds: off, first or always */
 };
 
 #define DLR_OPT_TEXT 1024
@@ -80,6 +81,13 @@ enum dlr_bind {
     DLR_BIND_OFF,   /* as Slurm has it */
     DLR_BIND_NUMA,  /* the NUMA nodes of their share */
     DLR_BIND_CORES, /* their share of the cores, with the variables that go with it */
+};
+
+/* In which rounds something is done. */
+enum dlr_rounds {
+    DLR_ROUNDS_OFF,
+    DLR_ROUNDS_FIRST, /* the first that this supervisor plans */
+    DLR_ROUNDS_ALWAYS,
 };
 
 /* Where a snapshot is beside its own node. */

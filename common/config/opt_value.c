@@ -287,27 +287,16 @@ static int parse_ratio(const char *text, union dlr_opt_value *ret)
     return ms == 0 || ms > INT_MAX ? -ERANGE : 0;
 }
 
-/* by enum */
-static const char *const transports[] = {"auto", "stream", "ucx"};
-static const char *const bindings[] = {"off", "numa", "cores"};
+/* By enum. */
+static const char *const transports[] = {"auto", "stream", "ucx", NULL};
+static const char *const rounds[] = {"off", "first", "always", NULL};
+static const char *const bindings[] = {"off", "numa", "cores", NULL};
 
-static int parse_transport(const char *text, union dlr_opt_value *ret)
+static int parse_choice(const char *const *words, const char *text, unsigned *ret)
 {
-    for (unsigned i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
-        ret->transport = (enum dlr_transport)i;
-        if (dlr_streq(text, transports[i]))
+    for (*ret = 0; words[*ret]; ++*ret)
+        if (dlr_streq(words[*ret], text))
             return 0;
-    }
-    return -EINVAL;
-}
-
-static int parse_bind(const char *text, union dlr_opt_value *ret)
-{
-    for (unsigned i = 0; i < sizeof(bindings) / sizeof(bindings[0]); i++) {
-        ret->bind = (enum dlr_bind)i;
-        if (dlr_streq(text, bindings[i]))
-            return 0;
-    }
     return -EINVAL;
 }
 
@@ -315,6 +304,7 @@ static const struct {
     int (*parse)(const char *text, union dlr_opt_value *ret);
     size_t size;
     const char *want;
+    const char *const *words; /* of an enum, which is parsed by them */
 } types[] = {
     [DLR_OPT_SWITCH] = {parse_switch, sizeof(bool), "'on' or 'off'"},
     [DLR_OPT_UINT] = {parse_uint, sizeof(unsigned),
@@ -364,15 +354,19 @@ static const struct {
     [DLR_OPT_RATIO] = {parse_ratio, sizeof(struct dlr_ratio_conf),
                        "N[/TIME], a whole number and a time above 0 and up to 24 days, "
                        "such as '3', '10/1h' or '5/30m'"},
-    [DLR_OPT_TRANSPORT] = {parse_transport, sizeof(enum dlr_transport),
-                           "'auto', 'stream' or 'ucx'"},
-    [DLR_OPT_BIND] = {parse_bind, sizeof(enum dlr_bind), "'off', 'numa' or 'cores'"},
+    [DLR_OPT_TRANSPORT] = {NULL, sizeof(enum dlr_transport),
+                           "'auto', 'stream' or 'ucx'", transports},
+    [DLR_OPT_ROUNDS] = {NULL, sizeof(enum dlr_rounds), "'off', 'first' or 'always'",
+                        rounds},
+    [DLR_OPT_BIND] = {NULL, sizeof(enum dlr_bind), "'off', 'numa' or 'cores'",
+                      bindings},
 };
 
 int dlr_opt_value_parse(enum dlr_opt_type type, const char *text,
                         union dlr_opt_value *ret)
 {
-    return types[type].parse(text, ret);
+    return types[type].words ? parse_choice(types[type].words, text, &ret->number)
+                             : types[type].parse(text, ret);
 }
 
 size_t dlr_opt_value_size(enum dlr_opt_type type)
@@ -459,9 +453,9 @@ static const char *show_word(enum dlr_opt_type type, const void *at)
     case DLR_OPT_SAVE:
         return *(const unsigned *)at ? NULL : "always";
     case DLR_OPT_TRANSPORT:
-        return transports[*(const enum dlr_transport *)at];
+    case DLR_OPT_ROUNDS:
     case DLR_OPT_BIND:
-        return bindings[*(const enum dlr_bind *)at];
+        return types[type].words[*(const unsigned *)at];
     case DLR_OPT_PATH:
     case DLR_OPT_WORD:
     case DLR_OPT_NAME:
@@ -513,6 +507,7 @@ int dlr_opt_value_show(enum dlr_opt_type type, const void *at, char *buf, size_t
     case DLR_OPT_SHARE:
     case DLR_OPT_TRANSPORT:
     case DLR_OPT_BIND:
+    case DLR_OPT_ROUNDS:
         break; /* words */
     }
     return -EINVAL;

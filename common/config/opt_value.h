@@ -24,6 +24,7 @@ union dlr_opt_value {
     struct dlr_ratio_conf ratio;
     enum dlr_transport transport;
     enum dlr_bind bind;
+    enum dlr_rounds rounds;
     char text[DLR_OPT_TEXT];
 };
 

@@ -92,10 +92,15 @@ static json_t *survey_to_json(const struct dlr_plan_survey *s)
         "key", s->key, "shm_need_bytes", (json_int_t)s->shm_need_bytes,
         "peer_timeout_ms", (json_int_t)s->peer_timeout_ms, "port", (json_int_t)s->port);
 
-    if (!j || DLR_PLAN_PUT_LIST(j, "peers", s->npeers,
-                                json_pack("{s:s, s:s, s:s*}", "node", s->peer_nodes[i],
-                                          "addr", s->peer_addrs[i], "topo",
-                                          s->peer_paths ? s->peer_paths[i] : NULL)) < 0)
+    if (!j || (s->network_ms &&
+               json_object_set_new(j, "network_ms", json_integer(s->network_ms)) < 0))
+        return NULL;
+    if (s->no_stragglers && json_object_set_new(j, "no_stragglers", json_true()) < 0)
+        return NULL;
+    if (DLR_PLAN_PUT_LIST(j, "peers", s->npeers,
+                          json_pack("{s:s, s:s, s:s*}", "node", s->peer_nodes[i],
+                                    "addr", s->peer_addrs[i], "topo",
+                                    s->peer_paths ? s->peer_paths[i] : NULL)) < 0)
         return NULL;
     return DLR_STEAL(j);
 }
@@ -336,7 +341,7 @@ static int read_optional(const json_t *j, const char *key, const char **ret_text
 
 static int read_survey(const json_t *j, struct dlr_plan_survey *s)
 {
-    uint64_t timeout = 0;
+    uint64_t timeout = 0, network = 0;
     int rc = read_optional(j, "checks", &s->checks);
 
     if (rc == 0)
@@ -352,6 +357,10 @@ static int read_survey(const json_t *j, struct dlr_plan_survey *s)
     if (rc == 0 || rc == -ENOENT)
         rc = dlr_msg_uint(j, "peer_timeout_ms", PEER_MAX_MS, &timeout);
     s->peer_timeout_ms = (int64_t)timeout;
+    if (rc == 0 || rc == -ENOENT)
+        rc = dlr_msg_uint(j, "network_ms", PEER_MAX_MS, &network);
+    s->network_ms = (int64_t)network;
+    s->no_stragglers = json_is_true(json_object_get(j, "no_stragglers"));
     if (rc == 0 || rc == -ENOENT)
         rc = read_peers(j, s);
     if (rc == 0)

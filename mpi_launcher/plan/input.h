@@ -134,6 +134,8 @@ struct dlr_plan_survey {
     const char *key;         /* "cluster.job.run" */
     uint64_t shm_need_bytes; /* 0 unknown */
     int64_t peer_timeout_ms; /* of the reachability check */
+    int64_t network_ms;      /* for the tournament's rounds to begin; 0: none */
+    bool no_stragglers;      /* slow but correct nodes fail their checks */
     unsigned port;           /* where the search for a MASTER_PORT begins; 0: none */
     unsigned npeers;
     const char *const *peer_nodes; /* [npeers] every candidate */

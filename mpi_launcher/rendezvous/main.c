@@ -20,15 +20,18 @@
 #include "common/json/message.h"
 #include "mpi_launcher/plan/plan.h"
 #include "mpi_launcher/rendezvous/node_report.h"
+#include "mpi_launcher/rendezvous/tournament_mpi.h"
 
 #define INPUT_MAX (256u << 20)
+#define FINALIZE_S 2 /* the end of MPI, when it has a message that nobody takes */
 
 enum exit_code { DONE = 0, FAILED = 1, USAGE = 2 };
 
-static const char usage[] = "usage: dlrover-rendezvous [--no-mpi] --input=PATH\n"
-                            "Started by the supervisor (one MPI rank per node) and by "
-                            "agents (--no-mpi). '-' is\n"
-                            "the standard input, of the first rank. Not for people.\n";
+static const char usage[] =
+    "usage: dlrover-rendezvous [--no-mpi | --network] --input=PATH\n"
+    "Started by the supervisor (one MPI rank per node) and by "
+    "agents (--no-mpi). '-' is\n"
+    "the standard input, of the first rank. Not for people.\n";
 
 /* --- input ------------------------------------------------------------------------ */
 
@@ -127,7 +130,8 @@ struct meeting {
     char *mine; /* report as text */
     char *all;  /* everybody's, one after the other */
     int *sizes, *offsets;
-    double phase_ms[5]; /* init, input, clock, report, gather */
+    struct dlr_net_result net; /* check NULL: no tournament */
+    double phase_ms[6];        /* init, input, clock, network, report, gather */
 };
 
 /* Memory for the exchange itself: without it nobody can go on. */
@@ -199,6 +203,19 @@ static void share_clock(struct meeting *m, struct dlr_report_clock *ret_clock)
     ret_clock->error_ns = (after_ns - before_ns + 1) / 2;
 }
 
+/* When all have read that it is wanted. */
+static void play_tournament(struct meeting *m)
+{
+    const struct dlr_plan_survey *s = &m->input.survey;
+    const char *path = getenv("SLURM_TOPOLOGY_ADDR");
+    int mine = m->rc == 0 && s->network_ms > 0, all;
+
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (all)
+        dlr_net_tournament(m->node, path ? path : "", s->no_stragglers, s->network_ms,
+                           &m->net);
+}
+
 static void make_report(struct meeting *m, const struct dlr_report_clock *clock)
 {
     DLR_CLEANUP(dlr_plan_report_done) struct dlr_plan_report report = {0};
@@ -208,6 +225,8 @@ static void make_report(struct meeting *m, const struct dlr_report_clock *clock)
         dlr_report_make(&m->input.survey, clock, &report);
     else
         dlr_report_refuse(m->err.text, &report);
+    if (m->net.check.check)
+        dlr_report_add(&report, &m->net.check);
     j = dlr_plan_report_to_json(&report);
     m->mine = must(j ? dlr_msg_text(j) : NULL);
 }
@@ -278,7 +297,8 @@ static bool agree(const json_t *plan)
 
 static void add_phases(struct meeting *m, json_t *plan)
 {
-    static const char *const names[] = {"init", "input", "clock", "report", "gather"};
+    static const char *const names[] = {"init",    "input",  "clock",
+                                        "network", "report", "gather"};
     json_t *phases = json_object();
     size_t i;
 
@@ -294,6 +314,7 @@ static void meeting_done(struct meeting *m)
     free(m->all);
     free(m->sizes);
     free(m->offsets);
+    json_decref(m->net.links);
 }
 
 static int rendezvous(const char *path, int64_t start_ns)
@@ -313,40 +334,47 @@ static int rendezvous(const char *path, int64_t start_ns)
     m.phase_ms[1] = since_ms(&start_ns);
     share_clock(&m, &clock);
     m.phase_ms[2] = since_ms(&start_ns);
-    make_report(&m, &clock);
+    play_tournament(&m);
     m.phase_ms[3] = since_ms(&start_ns);
-    gather(&m);
+    make_report(&m, &clock);
     m.phase_ms[4] = since_ms(&start_ns);
+    gather(&m);
+    m.phase_ms[5] = since_ms(&start_ns);
     plan = make_plan(&m);
     same = agree(plan);
     if (m.rank == 0 && same) {
         add_phases(&m, plan);
         rc = print_line("DLROVER-PLAN", plan);
+        if (rc == 0 && m.net.links) /* last: it may be long, and is not needed */
+            print_line("DLROVER-LINKS", m.net.links);
     }
     if (m.rank == 0 && (!same || rc < 0))
         dlr_error("%s",
                   same ? "cannot print the plan" : "ranks computed different plans");
+    if (m.net.hung)
+        alarm(FINALIZE_S); /* the plan is out: this process may be killed */
     MPI_Finalize();
     return !same || rc < 0 ? FAILED : DONE;
 }
 
 /* A meeting is a few small messages: what Open MPI and hwloc load for fast networks and
  * GPUs takes longer than all of it. On nodes with fewer cores than ranks, as in a test,
- * waiting must not keep others from the CPU. What the environment says goes first.
+ * waiting must not keep others from the CPU. The network is measured over what the
+ * training uses, though: MPI chooses it. What the environment says goes first.
  */
-static void start_light(void)
+static void start_light(bool network)
 {
     static const char *const settings[][2] = {
-        {"OMPI_MCA_pml", "ob1"},
-        {"OMPI_MCA_btl", "tcp,self"},
-        {"OMPI_MCA_osc", "^ucx"},
         {"OMPI_MCA_mpi_yield_when_idle", "1"},
+        {"OMPI_MCA_osc", "^ucx"},
         {"HWLOC_PLUGINS_BLACKLIST",
          "hwloc_opencl.so,hwloc_gl.so,hwloc_cuda.so,hwloc_nvml.so,hwloc_pci.so"},
+        {"OMPI_MCA_pml", "ob1"}, /* from here on: without the network's measurement */
+        {"OMPI_MCA_btl", "tcp,self"},
     };
-    size_t i;
+    size_t n = sizeof(settings) / sizeof(settings[0]) - (network ? 2 : 0), i;
 
-    for (i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+    for (i = 0; i < n; i++)
         setenv(settings[i][0], settings[i][1], 0);
 }
 
@@ -354,7 +382,7 @@ int main(int argc, char **argv)
 {
     int64_t start_ns = dlr_now_ns();
     const char *input = NULL, *value;
-    bool with_mpi = true;
+    bool with_mpi = true, network = false;
     int i;
 
     for (i = 1; i < argc; i++) {
@@ -362,6 +390,8 @@ int main(int argc, char **argv)
             input = value;
         else if (dlr_streq(argv[i], "--no-mpi"))
             with_mpi = false;
+        else if (dlr_streq(argv[i], "--network"))
+            network = true;
         else
             input = NULL, i = argc;
     }
@@ -369,6 +399,6 @@ int main(int argc, char **argv)
         dlr_write_all(STDERR_FILENO, usage, sizeof(usage) - 1);
         return USAGE;
     }
-    start_light();
+    start_light(network);
     return with_mpi ? rendezvous(input, start_ns) : report_alone(input);
 }

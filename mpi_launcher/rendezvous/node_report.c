@@ -79,6 +79,12 @@ static void add_check(struct dlr_plan_report *r, const char *check,
     c->verdict = verdict;
 }
 
+void dlr_report_add(struct dlr_plan_report *report,
+                    const struct dlr_health_result *result)
+{
+    add_check(report, result->check, result->verdict, result->reason);
+}
+
 void dlr_report_refuse(const char *why, struct dlr_plan_report *ret_report)
 {
     who(ret_report);

@@ -26,6 +26,10 @@ void dlr_report_make(const struct dlr_plan_survey *survey,
                      const struct dlr_report_clock *clock,
                      struct dlr_plan_report *ret_report);
 
+/* Adds what another check has found. */
+void dlr_report_add(struct dlr_plan_report *report,
+                    const struct dlr_health_result *result);
+
 /* A report that says only that none could be made. */
 void dlr_report_refuse(const char *why, struct dlr_plan_report *ret_report);
 

@@ -94,11 +94,12 @@ void dlr_sup_rendezvous_resume(struct dlr_sup_planning *planning)
     }
 }
 
-/* PMIx may hang while nodes fall silent. Without slurmctld a plan would be of no use.
+/* PMIx may hang while nodes fall silent. Without slurmctld a plan would be of no use. A
+ * measurement of the network has its time, and then its limit.
  */
 void dlr_sup_rendezvous_tick(struct dlr_sup_planning *planning, int64_t now_ms)
 {
-    if (planning->mpi.srun.pid && !planning->gather.active &&
+    if (planning->mpi.srun.pid && !planning->gather.active && !planning->mpi.network &&
         !dlr_sup_is_asked(planning->env.steps) &&
         now_ms - planning->ops->since(planning->arg) >=
             dlr_rendezvous_time_late_ms(dlr_sup_rendezvous_time(planning)))

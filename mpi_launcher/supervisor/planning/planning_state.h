@@ -29,6 +29,7 @@ struct dlr_sup_mpi_rendezvous {
     char *text;
     size_t size;
     bool eof, ended;
+    bool network; /* it measures the network, which takes seconds */
 };
 
 struct dlr_sup_planning {
@@ -98,6 +99,13 @@ void dlr_sup_gather_drop(struct dlr_sup_planning *planning); /* its memory */
 
 /* rendezvous.c */
 int dlr_sup_mpi_start(struct dlr_sup_planning *planning, struct dlr_err *err);
+
+/* links.c: whether the next one measures the network, and how long rounds of that may
+ * begin, 0 if not; what came of it, out of what the program has printed, into the file
+ * of links and the journal
+ */
+int64_t dlr_sup_network_ms(const struct dlr_sup_planning *planning);
+void dlr_sup_tell_links(const struct dlr_sup_planning *planning);
 
 /* rendezvous_log.c: what srun says of it. Puts it into its file, closes it. */
 void dlr_sup_rendezvous_log(struct dlr_sup_planning *planning);

@@ -44,6 +44,8 @@ static int make_input(struct dlr_sup_planning *planning, int *ret_fd,
         .store_dir = planning->env.conf->checkpoint ? planning->env.info->memory : "",
         .key = planning->env.info->key,
         .peer_timeout_ms = PEER_TIMEOUT_MS,
+        .network_ms = dlr_sup_network_ms(planning),
+        .no_stragglers = planning->env.conf->exclude_stragglers,
         .port = dlr_port_choose(dlr_sup_job_number(planning), planning->env.info->name,
                                 planning->ops->round(planning->arg)),
         .peer_nodes = names,
@@ -55,6 +57,7 @@ static int make_input(struct dlr_sup_planning *planning, int *ret_fd,
 
     dlr_job_config_checks(planning->env.conf, !planning->check_all, checks,
                           sizeof(checks));
+    planning->mpi.network = survey.network_ms > 0;
     planning->check_all = false; /* once: the next attempt must not be late by them */
     planning->checked = true;
     for (unsigned i = 0; names && i < planning->members->n; i++) {
@@ -111,8 +114,10 @@ static void read_plan(struct dlr_sup_planning *planning, int status)
         return;
     }
     planning->gather.active = false;
-    dlr_rendezvous_time_took(dlr_sup_rendezvous_time(planning),
-                             dlr_sup_now() - planning->ops->since(planning->arg));
+    dlr_sup_tell_links(planning);
+    if (!planning->mpi.network)
+        dlr_rendezvous_time_took(dlr_sup_rendezvous_time(planning),
+                                 dlr_sup_now() - planning->ops->since(planning->arg));
     rc = dlr_plan_from_json(j, &plan, &err);
     planning->ops->planned(planning->arg, rc, &plan, err.text);
 }
@@ -194,6 +199,8 @@ static int start_srun(struct dlr_sup_planning *planning, struct dlr_err *err)
     dlr_words_add(&words, "--input=0"); /* the first rank has our words and tells all */
     dlr_words_add(&words, "%s", path);
     dlr_words_add(&words, "--input=-");
+    if (planning->mpi.network)
+        dlr_words_add(&words, "--network");
     rc = dlr_sup_internal_env(planning->env.steps, &env);
     if (rc == 0 && planning->env.conf->bind)
         rc = dlr_env_set(&env, "DLROVER_MACHINE", "%s/machine",

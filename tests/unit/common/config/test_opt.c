@@ -417,6 +417,27 @@ static void job_settings_survive_being_shown(void **state)
     assert_int_equal(dlr_job_config_dead_ms(&conf), 1000);
 }
 
+static void rounds_are_one_of_three_words(void **state)
+{
+    static const struct dlr_opt when[] = {
+        {"when", DLR_OPT_ROUNDS, 0, "off", "off|first|always", "when"}, DLR_OPT_END};
+    enum dlr_rounds conf = DLR_ROUNDS_ALWAYS;
+    struct dlr_err err;
+    char text[16];
+
+    assert_int_equal(dlr_opt_defaults(when, &conf, NULL), 0);
+    assert_int_equal(conf, DLR_ROUNDS_OFF);
+    assert_int_equal(dlr_opt_set_word(when, "when=always", &conf, NULL), 0);
+    assert_int_equal(conf, DLR_ROUNDS_ALWAYS);
+    assert_int_equal(dlr_opt_set_word(when, "when=first", &conf, NULL), 0);
+    assert_int_equal(dlr_opt_show(when, &conf, text, sizeof(text)), 0);
+    assert_string_equal(text, "first");
+    assert_int_equal(dlr_opt_set_word(when, "when=on", &conf, &err), -EINVAL);
+    assert_string_equal(
+        err.text, "option 'when': bad value 'on': must be 'off', 'first' or 'always'");
+    assert_int_equal(conf, DLR_ROUNDS_FIRST);
+}
+
 static void a_transport_is_one_of_three_words(void **state)
 {
     static const struct dlr_opt way[] = {
@@ -460,6 +481,7 @@ static void a_binding_is_one_of_three_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounds_are_one_of_three_words),
         cmocka_unit_test(a_transport_is_one_of_three_words),
         cmocka_unit_test(a_binding_is_one_of_three_words),
         cmocka_unit_test(defaults_fill_every_field),

@@ -235,6 +235,8 @@ static void the_input_survives_json(void **state)
                                            .key = "c.1.r",
                                            .shm_need_bytes = 5,
                                            .peer_timeout_ms = 700,
+                                           .network_ms = 5000,
+                                           .no_stragglers = true,
                                            .port = DLR_PORT_FIRST + 9,
                                            .npeers = 2,
                                            .peer_nodes = nodes,
@@ -271,6 +273,8 @@ static void the_input_survives_json(void **state)
     assert_non_null(j);
     assert_int_equal(dlr_plan_input_from_json(j, &in, NULL), 0);
     assert_string_equal(in.survey.checks, "memory,clock");
+    assert_int_equal(in.survey.network_ms, 5000);
+    assert_true(in.survey.no_stragglers);
     assert_string_equal(in.survey.shm_path, "");
     assert_string_equal(in.survey.peer_paths[0], "top.leaf0.n1");
     assert_null(in.survey.peer_paths[1]);
@@ -304,6 +308,7 @@ static void an_input_may_be_empty_but_not_wrong(void **state)
                                       "{\"want\":{\"rejected\":[{\"where\":\"x\"}]}}",
                                       "{\"want\":{\"full\":[{\"node\":\"n\"}]}}",
                                       "{\"survey\":{\"peer_timeout_ms\":-1}}",
+                                      "{\"survey\":{\"network_ms\":6000000}}",
                                       "{\"survey\":{\"peers\":[{\"node\":\"n\"}]}}",
                                       "{\"survey\":{\"shm_need_bytes\":0,\"port\":80}}",
                                       "{\"survey\":{\"checks\":7}}"};

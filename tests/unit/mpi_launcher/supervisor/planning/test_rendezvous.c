@@ -44,7 +44,7 @@ static struct dlr_sup_io *io;
 static struct dlr_sup_nodes *nodes;
 static struct dlr_sup_planning *planning;
 static int64_t now_ms;
-static bool restores, awaited, not_started, tree_awaited;
+static bool restores, awaited, not_started, tree_awaited, has_network_word;
 static int program_out = -1, program_words = -1; /* the program's ends */
 static struct {
     int fd;
@@ -145,6 +145,9 @@ int dlr_proc_start(char *const *argv, char *const *envp, int in, int out, int er
         checks, sizeof(checks), "%s",
         json_string_value(json_object_get(json_object_get(input, "survey"), "checks")));
     json_decref(input);
+    has_network_word = false;
+    for (; *argv; argv++)
+        has_network_word = has_network_word || dlr_streq(*argv, "--network");
     program_out = dup(out);
     program_words = dup(err_fd);
     *ret = (struct dlr_proc){.pid = 70, .pidfd = PIDFD};
@@ -437,6 +440,41 @@ static void one_that_was_stopped_tells_nothing(void **state)
     assert_told("");
 }
 
+#define LINKS                                                                          \
+    "DLROVER-LINKS {\"v\":2,\"rounds\":1,\"took_ms\":40,\"nodes\":[\"n0\",\"n1\"],"    \
+    "\"links\":[[0,1,20000,900,910]]}\n"
+
+/* It takes longer, and its time says nothing of others'. */
+static void the_network_is_measured_in_the_rounds_that_are_asked_for(void **state)
+{
+    static const struct {
+        enum dlr_rounds when;
+        bool first, second;
+    } rows[] = {{DLR_ROUNDS_OFF, false, false},
+                {DLR_ROUNDS_FIRST, true, false},
+                {DLR_ROUNDS_ALWAYS, true, true}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        planning->mpi.measured = false;
+        planning->usual[0].usual_ms = 0;
+        learn(400);
+        conf.network_check = rows[i].when;
+        dlr_sup_rendezvous(planning, true);
+        assert_int_equal(has_network_word, rows[i].first);
+        dlr_sup_rendezvous_tick(planning, BEGAN_MS + 1200);
+        assert_told(rows[i].first ? "" : "ask-late");
+        awaited = false;
+        now_ms = BEGAN_MS + 800;
+        program_ends(PLAN LINKS, "");
+        assert_told("planned2");
+        assert_int_equal(planning->usual[0].usual_ms, rows[i].first ? 400 : 600);
+        dlr_sup_rendezvous(planning, true);
+        assert_int_equal(has_network_word, rows[i].second);
+        program_ends(PLAN "DLROVER-LINKS garbage", "");
+        assert_told("planned2");
+    }
+}
+
 static void what_nodes_hold_is_told_when_all_have_answered_or_are_lost(void **state)
 {
     dlr_sup_gather(planning);
@@ -514,6 +552,7 @@ int main(void)
         T(another_kinds_time_says_nothing),
         T(the_first_one_may_be_late_too),
         T(one_that_was_stopped_tells_nothing),
+        T(the_network_is_measured_in_the_rounds_that_are_asked_for),
         T(what_nodes_hold_is_told_when_all_have_answered_or_are_lost),
         T(a_loss_ends_a_rendezvous_by_reports),
         T(an_answer_to_another_request_is_none),
