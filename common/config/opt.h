@@ -86,7 +86,7 @@ enum dlr_bind {
 /* In which rounds something is done. */
 enum dlr_rounds {
     DLR_ROUNDS_OFF,
-    DLR_ROUNDS_FIRST, /* the first that this supervisor plans */
+    DLR_ROUNDS_FIRST, /* the first of an allocation */
     DLR_ROUNDS_ALWAYS,
 };
 

@@ -44,6 +44,7 @@ static const struct {
     {"plan", "round {round} is planned: {places#node}[, {spares:count} spare]"
              "[; {places:moved}][; left out: {out:nodes}]"
              "[; resumes from {restore:version}][; {notes}]"},
+    {"links", "the nodes measured {pairs#link} in {rounds#round}[ and {took_ms:ms}]"},
     {"copy_failed", "the copy of rank {rank} could not go from {from} to {to}[: {why}]"},
     {"prepared", "copies are in place[: {copies:above0} moved][ in {took_ms:ms}]"},
     {"ranks", "the program has {world#rank}[{moved:false} where they were expected]"

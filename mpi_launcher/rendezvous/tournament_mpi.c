@@ -15,7 +15,7 @@
 #include "common/base/clock.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "health/tournament.h"
+#include "health/network/tournament.h"
 #include "hwloc_topo/topo.h"
 
 /* for the partner to come and to answer all pings; then for each block of data */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tournament of health/tournament.h over MPI: one rank per node measures its link
+/* The tournament of health/network/tournament.h over MPI: one rank per node measures its link
  * with its partner of each round.
  */
 #ifndef DLR_MPI_LAUNCHER_RENDEZVOUS_TOURNAMENT_MPI_H

@@ -15,7 +15,7 @@ int64_t dlr_sup_network_ms(const struct dlr_sup_planning *planning)
 {
     enum dlr_rounds when = planning->env.conf->network_check;
 
-    if (when == DLR_ROUNDS_OFF || (when == DLR_ROUNDS_FIRST && planning->mpi.measured))
+    if (when == DLR_ROUNDS_OFF || (when == DLR_ROUNDS_FIRST && !planning->check_all))
         return 0;
     return planning->env.conf->rendezvous_timeout_ms / 4;
 }

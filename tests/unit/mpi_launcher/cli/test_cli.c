@@ -80,6 +80,8 @@ static const struct {
     {"{\"event\":\"plan\",\"round\":0,\"places\":[{\"node\":\"n1\",\"first\":0,\"tasks\":1,"
      "\"moved\":false}],\"spares\":[],\"out\":[],\"restore\":null,\"notes\":[]}",
      "round 0 is planned: 1 node"},
+    {"{\"event\":\"links\",\"round\":0,\"pairs\":6,\"rounds\":3,\"took_ms\":210}",
+     "the nodes measured 6 links in 3 rounds and 0.21 s"},
     {"{\"event\":\"copy_failed\",\"rank\":3,\"from\":\"n1\",\"to\":\"n2\",\"why\":\"x\"}",
      "the copy of rank 3 could not go from n1 to n2: x"},
     {"{\"event\":\"prepared\",\"round\":0,\"took_ms\":18,\"copies\":0}",

@@ -455,7 +455,7 @@ static void the_network_is_measured_in_the_rounds_that_are_asked_for(void **stat
                 {DLR_ROUNDS_ALWAYS, true, true}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        planning->mpi.measured = false;
+        planning->check_all = true;
         planning->usual[0].usual_ms = 0;
         learn(400);
         conf.network_check = rows[i].when;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of the tournament. Private to health/. */
-#ifndef DLR_HEALTH_TOURNAMENT_STATE_H
-#define DLR_HEALTH_TOURNAMENT_STATE_H
+/* The inside of the tournament. Private to this folder. */
+#ifndef DLR_HEALTH_NETWORK_STATE_H
+#define DLR_HEALTH_NETWORK_STATE_H
 
-#include "health/tournament.h"
+#include "health/network/tournament.h"
 
 /* Nodes known to be good that have met one before it is blamed, and not its links. */
 #define DLR_TOURNAMENT_EVIDENCE 2

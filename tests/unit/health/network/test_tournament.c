@@ -15,7 +15,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
-#include "health/tournament.h"
+#include "health/network/tournament.h"
 
 #define MAX 9
 #define MOST_ROUNDS 7 /* log2(9) + 3 */

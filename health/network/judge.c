@@ -8,7 +8,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "health/checks.h"
-#include "health/tournament_state.h"
+#include "health/network/state.h"
 
 struct list {
     const struct dlr_tournament *t;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/cleanup.h"
-#include "health/tournament_state.h"
+#include "health/network/state.h"
 
 #define NO_DATA INFINITY
 #define WRONG 1e30f  /* a time beyond every limit */

@@ -20,8 +20,8 @@
  * the node); of two and three nodes all equally slow from none, unless a limit says so.
  * Where no node is known to be good only links are told.
  */
-#ifndef DLR_HEALTH_TOURNAMENT_H
-#define DLR_HEALTH_TOURNAMENT_H
+#ifndef DLR_HEALTH_NETWORK_TOURNAMENT_H
+#define DLR_HEALTH_NETWORK_TOURNAMENT_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who meets whom, and what they saw. What is thought of it: opinion.c, judge.c. */
-#include "health/tournament.h"
+#include "health/network/tournament.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/base/cleanup.h"
-#include "health/tournament_state.h"
+#include "health/network/state.h"
 
 /* Whom each node meets at least, at first: two of them may be bad. */
 #define FIRST_LEAST 3
