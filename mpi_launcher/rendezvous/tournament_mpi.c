@@ -21,8 +21,10 @@
 /* for the partner to come and to answer all pings; then for each block of data */
 #define EXCHANGE_MS 1000
 #define PINGS 32
+/* a small block first: where that is slow no large one follows */
+#define SMALL (256u << 10)
 #define BLOCK (4u << 20)
-#define BLOCKS 2   /* each way; the quicker one counts */
+#define SMALL_MBPS 40.0f
 #define TURN 4096u /* blocks of two ranks begin elsewhere in the same bytes */
 #define ROOM 64    /* tags of a round */
 
@@ -89,10 +91,11 @@ static bool await(struct player *p, MPI_Request *request, int64_t deadline_ms)
     return done;
 }
 
-static bool send_word(struct player *p, int to, int64_t deadline_ms)
+static bool send_word(struct player *p, int to, uint64_t word, int64_t deadline_ms)
 {
     MPI_Request r;
 
+    p->word[0] = word;
     MPI_Isend(&p->word[0], sizeof(p->word[0]), MPI_BYTE, to, p->tag, MPI_COMM_WORLD,
               &r);
     return await(p, &r, deadline_ms);
@@ -116,7 +119,7 @@ static bool ping(struct player *p, int with, struct dlr_net_seen *seen)
     for (unsigned i = 0; i < PINGS; i++) {
         if (first) {
             sent = dlr_now_ns();
-            if (!send_word(p, with, deadline_ms))
+            if (!send_word(p, with, i, deadline_ms))
                 return false;
         }
         if (!take_word(p, with, deadline_ms))
@@ -125,7 +128,7 @@ static bool ping(struct player *p, int with, struct dlr_net_seen *seen)
             best = dlr_now_ns() - sent;
         if (!first) {
             sent = dlr_now_ns();
-            if (!send_word(p, with, deadline_ms))
+            if (!send_word(p, with, i, deadline_ms))
                 return false;
         }
     }
@@ -136,44 +139,55 @@ static bool ping(struct player *p, int with, struct dlr_net_seen *seen)
 static bool send_block(struct player *p, int to)
 {
     MPI_Request r;
+    uint64_t size;
 
     if (!take_word(p, to, dlr_now_ms() + EXCHANGE_MS))
         return false;
-    MPI_Isend(bytes_of(p, p->rank), BLOCK, MPI_BYTE, to, p->tag, MPI_COMM_WORLD, &r);
+    size = p->word[1] < BLOCK ? p->word[1] : BLOCK;
+    if (!size)
+        return true;
+    MPI_Isend(bytes_of(p, p->rank), (int)size, MPI_BYTE, to, p->tag, MPI_COMM_WORLD,
+              &r);
     return await(p, &r, dlr_now_ms() + EXCHANGE_MS);
 }
 
 /* The sender waits for our word, so that the time is that of the bytes. Of a block that
- * is not there in time it is known that it takes longer.
+ * is not there in time it is known that it takes longer. Size 0: no block.
  */
-static bool take_block(struct player *p, int from, struct dlr_net_seen *seen)
+static bool take_block(struct player *p, int from, unsigned size,
+                       struct dlr_net_seen *seen)
 {
     MPI_Request r;
     int64_t start_ns;
     float us, mbps;
     bool came;
 
-    MPI_Irecv(p->block, BLOCK, MPI_BYTE, from, p->tag, MPI_COMM_WORLD, &r);
+    if (!size)
+        return send_word(p, from, 0, dlr_now_ms() + EXCHANGE_MS);
+    MPI_Irecv(p->block, (int)size, MPI_BYTE, from, p->tag, MPI_COMM_WORLD, &r);
     start_ns = dlr_now_ns();
-    came = send_word(p, from, dlr_now_ms() + EXCHANGE_MS) &&
+    came = send_word(p, from, size, dlr_now_ms() + EXCHANGE_MS) &&
            await(p, &r, dlr_now_ms() + EXCHANGE_MS);
     us = (float)(dlr_now_ns() - start_ns) / 1000.0f;
     us -= us > 2 * seen->latency_us ? seen->latency_us : 0;
-    mbps = (float)BLOCK / us;
+    mbps = (float)size / us;
     seen->mbps = mbps > seen->mbps ? mbps : seen->mbps;
-    if (came && memcmp(p->block, bytes_of(p, from), BLOCK) != 0)
+    if (came && memcmp(p->block, bytes_of(p, from), size) != 0)
         seen->wrong = true;
     return came;
 }
 
+/* Small blocks each way, then large ones. */
 static void meet(struct player *p, int with, struct dlr_net_seen *seen)
 {
     bool goes_on = ping(p, with, seen);
 
-    for (unsigned i = 0; goes_on && i < 2 * BLOCKS; i++) {
+    for (unsigned i = 0; goes_on && i < 4; i++) {
+        unsigned size = i < 2 ? SMALL : seen->mbps < SMALL_MBPS ? 0 : BLOCK;
+
         p->tag++;
         goes_on = (p->rank < with) == (i % 2 == 0) ? send_block(p, with)
-                                                   : take_block(p, with, seen);
+                                                   : take_block(p, with, size, seen);
     }
 }
 

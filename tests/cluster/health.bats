@@ -24,6 +24,25 @@ SH
     events "$job" 'select(.event=="check" and .verdict=="fail")|[.node,.check]' | grep -Fx '["n2","disk"]'
 }
 
+@test "a node whose link is slow is named by the others and left out, and links are written down" {
+    slow_link n3
+    job_file plain.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+srun --mpi=pmix /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 5 --iter-ms 50
+SH
+    job=$(submit -N4 -w n1,n3,n4,n5 --dlrover=on --dlrover-spares=1 --dlrover-set=network-check=first plain.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    full_link n3
+    [ "$(events "$job" 'select(.event=="plan").out[0].node')" = '"n3"' ]
+    events "$job" 'select(.event=="plan").out[0].reason' | grep -E '^"network: at best of [0-9] nodes it (sends|gets) [0-9] MB/s, [0-9]+ are usual"$'
+    # every pair that met is there, with the slow node's bandwidth beside the others'
+    links=$(jq -c . "$(dirname "$(journal "$job")")/links.jsonl")
+    [ "$(jq -c '[.v, .round, (.nodes|sort)]' <<<"$links")" = '[2,0,["n1","n3","n4","n5"]]' ]
+    jq -e '(.nodes|index("n3")) as $slow | [.links[]|select(.[0]==$slow or .[1]==$slow)|[.[3],.[4]]|min]|max < 10' <<<"$links"
+    [ "$(events "$job" 'select(.event=="links").pairs')" = "$(jq '.links|length' <<<"$links")" ]
+}
+
 @test "an injected fault leaves a node out, and everybody is told that it is none" {
     job_file inject.sh <<'SH'
 #!/bin/bash
