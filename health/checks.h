@@ -26,6 +26,14 @@ void dlr_health_pcie(const struct dlr_health_env *env, struct dlr_health_result 
 void dlr_health_leftovers(const struct dlr_health_env *env,
                           struct dlr_health_result *ret);
 
+void dlr_health_matmul(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_write(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_shared(const struct dlr_health_env *env, struct dlr_health_result *ret);
+
+/* Whether c is the product of a and b, of whole numbers, all SIDE x SIDE. */
+#define DLR_HEALTH_SIDE 96
+bool dlr_health_is_product(const double *a, const double *b, const double *c);
+
 /* Sets verdict and reason; a reason that is too long is cut. */
 void dlr_health_say(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
                     const char *fmt, ...) __attribute__((format(printf, 3, 4)));
