@@ -160,6 +160,7 @@ static void judge(const struct worker *w, unsigned n, struct dlr_health_result *
             slowest = w[i].cpu;
         }
     }
+    ret->speed = sum / n;
     dlr_health_say(ret, DLR_HEALTH_OK,
                    "%.1f GFLOP/s on %u CPUs, CPU %d the slowest: %.1f", sum, n, slowest,
                    least);

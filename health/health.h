@@ -52,6 +52,7 @@ struct dlr_health_result {
     const char *check; /* row's name; static */
     enum dlr_health_verdict verdict;
     char reason[256]; /* one line; what was measured also when OK */
+    double speed;     /* what equal nodes are compared by, more is better; 0: nothing */
 };
 
 struct dlr_health_check {

@@ -22,6 +22,7 @@
 #define DLR_PLAN_NOTES_MAX 16u
 #define DLR_PLAN_NOTE 512
 #define DLR_PLAN_WORLDS_MAX 4u
+#define DLR_PLAN_SPEEDS_MAX 4u
 
 /* --- what a node reports ---------------------------------------------------------- */
 
@@ -29,6 +30,13 @@ struct dlr_plan_check {
     char check[32];
     enum dlr_health_verdict verdict;
     char reason[256];
+};
+
+/* What a check has measured, more is better: compared with other nodes' (stragglers.h)
+ */
+struct dlr_plan_speed {
+    char check[32];
+    double value;
 };
 
 struct dlr_plan_report {
@@ -39,6 +47,8 @@ struct dlr_plan_report {
     char boot[64];
     struct dlr_plan_check *checks;
     unsigned nchecks;
+    struct dlr_plan_speed speeds[DLR_PLAN_SPEEDS_MAX];
+    unsigned nspeeds;
     char (*silent)[DLR_TOPO_NAME]; /* peers it tried and could not reach */
     unsigned nsilent;
     struct dlr_plan_copy *copies; /* whose every byte was verified just now */

@@ -166,6 +166,26 @@ static int read_checks(const json_t *j, struct dlr_plan_report *r)
     return rc;
 }
 
+static int read_speeds(const json_t *j, struct dlr_plan_report *r)
+{
+    json_t *speeds = json_object_get(j, "speeds"), *value;
+    const char *check;
+
+    if (speeds &&
+        (!json_is_object(speeds) || json_object_size(speeds) > DLR_PLAN_SPEEDS_MAX))
+        return -EBADMSG;
+    json_object_foreach(speeds, check, value)
+    {
+        struct dlr_plan_speed *s = &r->speeds[r->nspeeds++];
+
+        s->value = json_number_value(value);
+        if (!json_is_number(value) || s->value <= 0 ||
+            dlr_format(s->check, sizeof(s->check), "%s", check) < 0)
+            return -EBADMSG;
+    }
+    return 0;
+}
+
 static int read_silent(const json_t *j, struct dlr_plan_report *r)
 {
     const json_t *array;
@@ -213,6 +233,10 @@ int dlr_plan_report_from_json(const json_t *j, struct dlr_plan_report *ret_repor
     if (rc == 0) {
         part = "checks";
         rc = read_checks(j, &r);
+    }
+    if (rc == 0) {
+        part = "speeds";
+        rc = read_speeds(j, &r);
     }
     if (rc == 0) {
         part = "silent";

@@ -34,6 +34,17 @@ static json_t *check_to_json(const struct dlr_plan_check *c)
                      dlr_health_verdict_name(c->verdict), "reason", c->reason);
 }
 
+static int put_speeds(json_t *j, const struct dlr_plan_report *r)
+{
+    json_t *speeds = json_object();
+
+    for (unsigned i = 0; speeds && i < r->nspeeds; i++)
+        if (json_object_set_new(speeds, r->speeds[i].check,
+                                json_real(r->speeds[i].value)) < 0)
+            return -1;
+    return json_object_set_new(j, "speeds", speeds);
+}
+
 json_t *dlr_plan_report_to_json(const struct dlr_plan_report *r)
 {
     DLR_AUTO_JSON json_t *j = NULL;
@@ -44,7 +55,7 @@ json_t *dlr_plan_report_to_json(const struct dlr_plan_report *r)
                   "topo", r->node.path, "cpus", (int)r->cpus, "port", (int)r->port,
                   "boot", r->boot, "checks", checks, "silent", silent, "versions",
                   copies);
-    if (!j || !checks || !silent || !copies)
+    if (!j || !checks || !silent || !copies || (r->nspeeds && put_speeds(j, r) < 0))
         return NULL;
     for (i = 0; i < r->nchecks; i++)
         if (!dlr_plan_put(checks, check_to_json(&r->checks[i])))

@@ -19,6 +19,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/plan/plan.h"
+#include "mpi_launcher/plan/stragglers.h"
 #include "mpi_launcher/rendezvous/node_report.h"
 #include "mpi_launcher/rendezvous/tournament_mpi.h"
 
@@ -274,6 +275,9 @@ static json_t *make_plan(struct meeting *m)
     json_t *j;
     int rc = parse_reports(m, reports, &err), i;
 
+    if (rc == 0)
+        rc = dlr_plan_find_stragglers(reports, (unsigned)m->size,
+                                      m->input.survey.no_stragglers);
     if (rc == 0 && m->rc < 0)
         rc = dlr_fail(&err, m->rc, "%s", m->err.text);
     if (rc == 0)

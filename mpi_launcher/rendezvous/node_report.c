@@ -79,10 +79,23 @@ static void add_check(struct dlr_plan_report *r, const char *check,
     c->verdict = verdict;
 }
 
+/* What is fine is no news, and there are many nodes. */
 void dlr_report_add(struct dlr_plan_report *report,
                     const struct dlr_health_result *result)
 {
-    add_check(report, result->check, result->verdict, result->reason);
+    if (result->verdict >= DLR_HEALTH_WARN)
+        add_check(report, result->check, result->verdict, result->reason);
+}
+
+static void add_speed(struct dlr_plan_report *r, const struct dlr_health_result *result)
+{
+    struct dlr_plan_speed *s = &r->speeds[r->nspeeds];
+
+    if (result->speed <= 0 || r->nspeeds == DLR_PLAN_SPEEDS_MAX)
+        return;
+    dlr_format(s->check, sizeof(s->check), "%s", result->check);
+    s->value = result->speed;
+    r->nspeeds++;
 }
 
 void dlr_report_refuse(const char *why, struct dlr_plan_report *ret_report)
@@ -200,9 +213,10 @@ static int run_checks(const struct dlr_plan_survey *s,
                        DLR_HEALTH_CHECKS_MAX, err);
     if (n < 0)
         return n;
-    for (i = 0; i < n; i++) /* what is fine is no news, and there are many nodes */
-        if (got[i].verdict >= DLR_HEALTH_WARN)
-            add_check(r, got[i].check, got[i].verdict, got[i].reason);
+    for (i = 0; i < n; i++) {
+        dlr_report_add(r, &got[i]);
+        add_speed(r, &got[i]);
+    }
     return keep_silent(&ring, r) < 0 ? dlr_fail(err, -ENOMEM, "out of memory") : 0;
 }
 

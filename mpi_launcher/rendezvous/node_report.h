@@ -26,7 +26,7 @@ void dlr_report_make(const struct dlr_plan_survey *survey,
                      const struct dlr_report_clock *clock,
                      struct dlr_plan_report *ret_report);
 
-/* Adds what another check has found. */
+/* Adds what another check has found, unless that is ok or skip. */
 void dlr_report_add(struct dlr_plan_report *report,
                     const struct dlr_health_result *result);
 

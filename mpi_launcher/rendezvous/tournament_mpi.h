@@ -5,9 +5,9 @@
 #ifndef DLR_MPI_LAUNCHER_RENDEZVOUS_TOURNAMENT_MPI_H
 #define DLR_MPI_LAUNCHER_RENDEZVOUS_TOURNAMENT_MPI_H
 
-#include <jansson.h>
 #include <stdbool.h>
 
+#include "common/json/message.h"
 #include "health/health.h"
 
 struct dlr_net_result {

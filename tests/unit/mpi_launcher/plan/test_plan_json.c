@@ -97,10 +97,15 @@ static void reports_survive_json(void **state)
     struct plan_rig w;
 
     plan_rig_setup(&w, 2, "l0.n1!?n7,n8=0:4/120 1:0/0", NULL);
+    w.reports[0].speeds[0] = (struct dlr_plan_speed){"matmul", 5.25};
+    w.reports[0].nspeeds = 1;
     j = dlr_plan_report_to_json(&w.reports[0]);
     assert_int_equal(dlr_plan_report_from_json(j, &back, NULL), 0);
     again = dlr_plan_report_to_json(&back);
     assert_true(json_equal(j, again));
+    assert_int_equal(back.nspeeds, 1);
+    assert_string_equal(back.speeds[0].check, "matmul");
+    assert_true(back.speeds[0].value == 5.25);
     assert_int_equal(back.ncopies, 2);
     assert_int_equal(back.port, DLR_PORT_FIRST + 1);
     assert_int_equal(back.copies[0].layout, 0xabcdef0123456789ull);
@@ -125,6 +130,9 @@ static void hostile_reports_are_refused(void **state)
         "{'node':'n','topo':'n','cpus':1,'boot':'','port':30000}",
         "{'node':'n','cpus':1,'boot':'','checks':{}}",
         "{'node':'n','cpus':1,'boot':'','checks':[7]}",
+        "{'node':'n','cpus':1,'boot':'','speeds':[1]}",
+        "{'node':'n','cpus':1,'boot':'','speeds':{'m':0}}",
+        "{'node':'n','cpus':1,'boot':'','speeds':{'m':'5'}}",
         "{'node':'n','cpus':1,'boot':'','checks':[{'check':'m','verdict':'bad','reason'"
         ":''}]}",
         "{'node':'n','cpus':1,'boot':'','silent':[7]}",
