@@ -34,6 +34,25 @@ void dlr_health_shared(const struct dlr_health_env *env, struct dlr_health_resul
 #define DLR_HEALTH_SIDE 96
 bool dlr_health_is_product(const double *a, const double *b, const double *c);
 
+/* --- health/gpu/ ------------------------------------------------------------------ */
+
+/* What a driver has said: nothing yet. For free(); NULL without memory. */
+struct dlr_health_gpus *dlr_health_gpus_new(void);
+
+void dlr_health_gpu(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_gpu_memory(const struct dlr_health_env *env,
+                           struct dlr_health_result *ret);
+void dlr_health_gpu_xid(const struct dlr_health_env *env,
+                        struct dlr_health_result *ret);
+void dlr_health_gpu_link(const struct dlr_health_env *env,
+                         struct dlr_health_result *ret);
+void dlr_health_gpu_clock(const struct dlr_health_env *env,
+                          struct dlr_health_result *ret);
+void dlr_health_gpu_process(const struct dlr_health_env *env,
+                            struct dlr_health_result *ret);
+void dlr_health_gpu_speed(const struct dlr_health_env *env,
+                          struct dlr_health_result *ret);
+
 /* Sets verdict and reason; a reason that is too long is cut. */
 void dlr_health_say(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
                     const char *fmt, ...) __attribute__((format(printf, 3, 4)));

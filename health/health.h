@@ -23,6 +23,10 @@ enum dlr_health_level {
 
 #define DLR_HEALTH_CHECKS_MAX 64 /* rows of the table: room for every result */
 
+#define DLR_HEALTH_DOMAIN 64
+
+struct dlr_health_gpus;
+
 /* What checks look at and are measured against. Tests point root at a recorded tree. */
 struct dlr_health_env {
     const char *root; /* "" on a node; prefix of /proc and /sys paths */
@@ -46,6 +50,12 @@ struct dlr_health_env {
     unsigned char *silent;
     const char *inject; /* faults that the user injects here (inject.h), or NULL, and */
     const char *node;   /* which node this is */
+    /* NULL, or room for DLR_HEALTH_DOMAIN bytes: check gpu writes which NVLink domain
+     * of several nodes this one is in, "" none, as a name of letters, digits and '-'
+     */
+    char *domain;
+    const char *gpu_helper; /* path of dlrover-gpu; NULL: beside us, or as installed */
+    struct dlr_health_gpus *gpus; /* dlr_health_run()'s own: what a driver has said */
 };
 
 struct dlr_health_result {

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "health/checks.h"
 #include "health/health.h"
@@ -99,18 +100,23 @@ int dlr_health_run(const struct dlr_health_env *env, const char *list,
                    struct dlr_health_result *ret, size_t max, struct dlr_err *err)
 {
     const struct dlr_health_check *c;
+    DLR_AUTO_FREE struct dlr_health_gpus *gpus = dlr_health_gpus_new();
+    struct dlr_health_env own = *env;
     uint64_t rows = 0;
     size_t n = 0;
     int rc = select_checks(list, &rows, err);
 
+    if (rc == 0 && !gpus)
+        rc = dlr_fail(err, -ENOMEM, "out of memory");
     if (rc < 0)
         return rc;
+    own.gpus = gpus;
     for (c = dlr_health_checks; c->name && n < max; c++) {
         if (!(rows & UINT64_C(1) << (c - dlr_health_checks)))
             continue;
         memset(&ret[n], 0, sizeof(ret[n]));
         ret[n].check = c->name;
-        c->run(env, &ret[n++]);
+        c->run(&own, &ret[n++]);
     }
     dlr_inject_apply(env->inject, env->node, ret, n);
     return (int)n;

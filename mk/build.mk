@@ -54,6 +54,7 @@ $(eval $(call product,dlrover-data,ckpt/stream/main.c))
 $(eval $(call product,dlrover-rendezvous,mpi_launcher/rendezvous/main.c))
 $(eval $(call product,dlrover-slurm,mpi_launcher/slurm/main.c))
 $(eval $(call product,dlrover-stderr,spank/task/stderr_main.c))
+$(eval $(call product,dlrover-gpu,device/gpu_main.c))
 
 # Of the folders that are called from outside all, of the others what that needs.
 whole = -Wl,--whole-archive $(patsubst %,$(BUILD)/lib/%.a,$(1)) -Wl,--no-whole-archive -shared -Wl,--version-script=$(2) -Wl,-z,nodelete

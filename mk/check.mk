@@ -19,7 +19,16 @@ ifneq ($(CUDA_HEADER),)
 $(BUILD)/obj/tests/%.o: XCFLAGS = -DDLR_HAVE_CUDA -isystem $(dir $(CUDA_HEADER))
 $(BUILD)/tests/fake/libcuda.so.1: $(call obj,$(wildcard tests/support/fake_cuda*.c))
 	$(call link,-shared -Wl$(comma)-soname=libcuda.so.1)
+$(BUILD)/tests/fake/libnvidia-ml.so.1: | $(BUILD)/tests/fake/libcuda.so.1
 endif
+# Those about GPUs' checks play NVIDIA's management library: as it is, and one that has few functions; and none at all.
+$(BUILD)/tests/fake/libnvidia-ml.so.1: $(call obj,tests/support/fake_nvml.c) | $(addprefix $(BUILD)/tests/fake-,$(addsuffix /libnvidia-ml.so.1,few none))
+	$(call link,-shared -Wl$(comma)-soname=libnvidia-ml.so.1)
+$(BUILD)/tests/fake-few/libnvidia-ml.so.1: tests/support/fake_nvml.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(DLR_CFLAGS) $(CFLAGS) -DFAKE_NVML_FEW $(DLR_LDFLAGS) -shared -o $@ $<
+$(BUILD)/tests/fake-none/libnvidia-ml.so.1: $(MARK)
+	$(call link,-shared -Wl$(comma)-soname=libnvidia-ml.so.1)
 
 # Tests that kill the code at every step of it: that code calls out at each of its basic blocks
 # (tests/faults/kill_points.h), in objects of its own.
@@ -54,8 +63,10 @@ $(BUILD)/tests/stepped-agent: $(call obj,mpi_launcher/agent/main.c) $(call steps
 	$(call link,,$(call foreign,mpi_launcher/agent))
 .SECONDARY:
 
-check-gpu: $(BUILD)/gpu ## device memory on a real GPU, docs/gpu.md; says when there is none
+check-gpu: $(BUILD)/gpu ## device memory and health checks on a real GPU, docs/gpu.md; says when there is none
 	@$(BUILD)/gpu check
+	@$(BUILD)/gpu health
+	@$(BUILD)/gpu nccl
 bench-gpu: $(BUILD)/gpu $(BUILD)/libdlrover.so ## what saving device memory costs, beside copies into pinned memory
 	@$(BUILD)/gpu bench
 	@BUILD=$(BUILD) bench/gpu_train.py

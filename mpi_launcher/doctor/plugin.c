@@ -287,7 +287,7 @@ void dlr_doctor_programs(const struct dlr_doctor *d, struct dlr_doctor_result *r
 {
     static const char *const names[] = {
         "dlrover-keeper",     "dlrover-supervisor", "dlrover-agent",  "dlrover-data",
-        "dlrover-rendezvous", "dlrover-slurm",      "dlrover-stderr",
+        "dlrover-rendezvous", "dlrover-slurm",      "dlrover-stderr", "dlrover-gpu",
     };
     struct dlr_plugstack_line line;
     char libexec[PATH_MAX], path[PATH_MAX], *cut;

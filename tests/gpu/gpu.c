@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=ckpt/open needs=dlrover-data */
+/* build: sees=ckpt/open,health needs=dlrover-data,dlrover-gpu */
 /* Device memory on a real GPU; docs/gpu.md says what is printed.
  *
  *   gpu [--mib N] check         saves, restores, partner's copies, audit, captures
  *   gpu [--mib N] bench         how fast snapshots leave the device
+ *   gpu health                  the checks of GPUs, and what each costs
+ *   gpu nccl                    what NCCL's all-reduce carries
  *   gpu node EVERY COMMAND...   runs a program as the rank of a job: each EVERY-th step
  *   is saved
  *                               (0: none), and sent to a partner process on this
  *                               machine
  *
- * Without a GPU the first two say so and end with 0.
+ * Without a GPU the first four say so and end with 0.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,6 +22,7 @@
 
 #include "common/base/str.h"
 #include "tests/gpu/gpu_check.h"
+#include "tests/gpu/gpu_health.h"
 #include "tests/gpu/gpu_node.h"
 #include "tests/gpu/gpu_rig.h"
 
@@ -29,6 +32,7 @@
 static int usage(void)
 {
     fprintf(stderr, "usage: gpu [--mib N] check|bench\n"
+                    "       gpu health|nccl\n"
                     "       gpu node EVERY COMMAND [ARGUMENT...]\n");
     return 2;
 }
@@ -88,6 +92,10 @@ int main(int argc, char **argv)
     if (argc > 3 && dlr_streq(argv[1], "node"))
         return dlr_parse_uint(argv[2], 1000000, &every) < 0 ? usage()
                                                             : run_node(every, argv + 3);
+    if (argc == 2 && dlr_streq(argv[1], "health"))
+        return gpu_health();
+    if (argc == 2 && dlr_streq(argv[1], "nccl"))
+        return gpu_nccl();
     if (argc == 4 && dlr_streq(argv[1], "--mib")) {
         if (dlr_parse_uint(argv[2], MIB_MAX, &mib) < 0 || mib < MIB_MIN)
             return usage();

@@ -8,13 +8,15 @@
 #include <string.h>
 
 #include "tests/support/fake_cuda_memory.h"
+#include "tests/support/fake_cuda_speed.h"
 #include "tests/support/fake_cuda_stream.h"
 
 static int fail_copy, spoil;
 static const char *pinned; /* the program's */
 static size_t pinned_bytes;
-static unsigned copies;              /* to the host */
-static char sum_kernel, move_kernel; /* their addresses are the functions */
+static unsigned copies; /* to the host */
+static char sum_kernel, move_kernel,
+    multiply_kernel; /* their addresses are the functions */
 
 void fake_cuda_spoil(int n)
 {
@@ -122,8 +124,10 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
         return CUDA_ERROR_INVALID_CONTEXT;
     fake_sync(fake_device());
     *module = (CUmodule)&sum_kernel;
-    return strstr(image, ".visible .entry dlr_sum(") ? CUDA_SUCCESS
-                                                     : CUDA_ERROR_INVALID_PTX;
+    return strstr(image, ".visible .entry dlr_sum(") ||
+                   strstr(image, ".visible .entry dlr_multiply(")
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_PTX;
 }
 
 CUresult CUDAAPI cuModuleUnload(CUmodule module)
@@ -134,7 +138,9 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module)
 
 CUresult CUDAAPI cuModuleGetFunction(CUfunction *ret, CUmodule module, const char *name)
 {
-    *ret = (CUfunction)(strcmp(name, "dlr_sum") == 0 ? &sum_kernel : &move_kernel);
+    *ret = (CUfunction)(strcmp(name, "dlr_sum") == 0        ? &sum_kernel
+                        : strcmp(name, "dlr_multiply") == 0 ? &multiply_kernel
+                                                            : &move_kernel);
     return CUDA_SUCCESS;
 }
 
@@ -145,6 +151,12 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned groups, unsigned gy, unsi
 {
     struct fake_op op = {.kind = FAKE_SUM};
 
+    if (f == (CUfunction)&multiply_kernel) {
+        op = (struct fake_op){.kind = FAKE_CALL, .fn = fake_multiply};
+        op.dst = fake_multiply_of(with);
+        fake_put(stream, op);
+        return CUDA_SUCCESS;
+    }
     op.kernel.list = *(CUdeviceptr *)with[0];
     op.kernel.n = *(uint32_t *)with[1];
     op.kernel.groups = groups;
