@@ -25,7 +25,7 @@ SH
 }
 teardown() { heal_cluster; }
 
-@test "GPUs and memory go to the tasks of every round: our own steps take none" {
+@test "GPUs and memory go to the tasks of every round: our own steps take none away" {
     batch gpus.sh "-N4 --gpus-per-node=4 --mem=600 --dlrover-spares=1" <<'SH'
 srun ./show.sh 30
 SH
@@ -34,6 +34,20 @@ SH
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(output "$job" | grep -c '^round [01] n[1-5] gpus 0,1,2,3 of 600 MB')" -eq 6 ]
+}
+
+@test "a node whose GPU has fallen off the bus is left out: the rendezvous sees the job's GPUs" {
+    mkdir -p "$(alice_home)/nvml"
+    gcc -shared -fPIC -o "$(alice_home)/nvml/libnvidia-ml.so.1" "$REPO/tests/support/fake_nvml.c"
+    batch lost.sh "-N4 --gpus-per-node=4 --dlrover-spares=1" <<'SH'
+export LD_LIBRARY_PATH=$HOME/nvml FAKE_NVML=gpus=4,2.error=15 FAKE_NVML_NODE=n2
+srun ./show.sh 1
+SH
+    job=$(submit lost.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")')" = '"n1 n3 n4"' ]
+    [ "$(events "$job" 'select(.event=="plan").out[0].reason')" = '"gpu: GPU 2: it has fallen off the bus (NVML 15)"' ]
+    [ "$(output "$job" | grep -c '^round 0 n[134] gpus 0,1,2,3 ')" -eq 3 ]
 }
 
 @test "a node dead before its agent starts, above others in the launch tree" {

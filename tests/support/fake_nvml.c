@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stand-in for NVIDIA's libnvidia-ml.so.1, told what to be by FAKE_NVML, words with
- * commas between: gpus=N; init=RC; slow=MS for each GPU; hang=N and crash=N when GPU N is asked for; N.KEY=
- * VALUE what GPU N says, with the keys of device/gpu_facts.h, "no" for not supported.
- * Else it is a node of H100s that are well.
+ * commas between: gpus=N; init=RC; slow=MS for each GPU; hang=N and crash=N when GPU N
+ * is asked for; N.KEY=VALUE what GPU N says, with the keys of device/gpu_facts.h, "no"
+ * for not supported. Else, and for other nodes than FAKE_NVML_NODE where that is set,
+ * its GPUs are H100s that are well.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -82,7 +83,9 @@ int nvmlDeviceGetGpuFabricInfoV(device gpu, struct fabric *ret);
 /* What follows "KEY=" or "N.KEY=" in FAKE_NVML; NULL when it is not there. */
 static const char *said(int gpu, const char *key)
 {
-    const char *at = getenv("FAKE_NVML");
+    const char *only = getenv("FAKE_NVML_NODE"), *here = getenv("SLURMD_NODENAME");
+    bool ill = gpu < 0 || !only || (here && strcmp(only, here) == 0);
+    const char *at = ill ? getenv("FAKE_NVML") : NULL;
     char want[64];
     int n = gpu < 0 ? snprintf(want, sizeof(want), "%s=", key)
                     : snprintf(want, sizeof(want), "%d.%s=", gpu, key);

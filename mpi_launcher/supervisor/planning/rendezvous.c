@@ -195,6 +195,8 @@ static int start_srun(struct dlr_sup_planning *planning, struct dlr_err *err)
     dlr_sup_rendezvous_log(planning);
     planning->mpi.log = memfd_create("dlrover-rendezvous", MFD_CLOEXEC);
     dlr_sup_internal_words(planning->env.steps, &words, "dlrover-rendezvous", "pmix");
+    if (planning->step.uneven)
+        dlr_words_add(&words, DLR_SUP_NO_GRES); /* else there would be no such step */
     dlr_words_add(&words, "--kill-on-bad-exit=1");
     dlr_words_add(&words, "--input=0"); /* the first rank has our words and tells all */
     dlr_words_add(&words, "%s", path);

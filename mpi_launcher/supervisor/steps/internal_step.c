@@ -34,7 +34,6 @@ void dlr_sup_step_words(const struct dlr_sup_steps *steps, struct dlr_words *w,
     dlr_words_add(w, "--mpi=%s", mpi);
     dlr_words_add(w, "--overlap");
     dlr_words_add(w, "--mem=0"); /* the job's, whatever it is */
-    dlr_words_add(w, "--gres=none");
     dlr_words_add(w, "--distribution=block");
     dlr_words_add(w, "--cpu-bind=none");
     dlr_words_add(w, "--input=none");

@@ -7,9 +7,11 @@
 #include "mpi_launcher/supervisor/steps/steps.h"
 
 int dlr_sup_internal_env(const struct dlr_sup_steps *steps, struct dlr_env *env);
-/* "srun" and what every internal step says: it names all it wants. On n nodes, or on
- * all candidates.
+/* "srun" and what every internal step says: it names all it wants, but for generic
+ * resources, of which it has the job's unless it says DLR_SUP_NO_GRES. On n nodes, or
+ * on all candidates.
  */
+#define DLR_SUP_NO_GRES "--gres=none"
 void dlr_sup_step_words(const struct dlr_sup_steps *steps, struct dlr_words *w,
                         const char *name, const char *mpi, const char *list,
                         unsigned n);

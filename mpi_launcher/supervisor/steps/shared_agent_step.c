@@ -168,6 +168,7 @@ static int start_step(struct dlr_sup_steps *steps, const struct dlr_words *agent
     int rc;
 
     dlr_sup_internal_words(steps, &words, AGENTS, "none");
+    dlr_words_add(&words, DLR_SUP_NO_GRES);
     rc = start_srun(steps, &words, agent, cred, in, &steps->agents, err);
     dlr_words_done(&words);
     for (unsigned i = 0; rc == 0 && i < steps->members->n; i++)
@@ -256,6 +257,7 @@ int dlr_shared_agent_step_start_on(struct dlr_sup_steps *steps, const char *node
         return rc;
     agent_words(steps, &agent);
     dlr_sup_step_words(steps, &words, AGENTS, "none", node, 1);
+    dlr_words_add(&words, DLR_SUP_NO_GRES);
     rc = start_srun(steps, &words, &agent, cred, -1, ret, err);
     dlr_words_done(&words);
     dlr_words_done(&agent);

@@ -45,6 +45,7 @@ static struct dlr_sup_nodes *nodes;
 static struct dlr_sup_planning *planning;
 static int64_t now_ms;
 static bool restores, awaited, not_started, tree_awaited, has_network_word;
+static bool without_gpus;                        /* its srun was told so */
 static int program_out = -1, program_words = -1; /* the program's ends */
 static struct {
     int fd;
@@ -137,6 +138,9 @@ void dlr_sup_internal_words(const struct dlr_sup_steps *steps, struct dlr_words 
 int dlr_proc_start(char *const *argv, char *const *envp, int in, int out, int err_fd,
                    struct dlr_proc *ret, struct dlr_err *err)
 {
+    without_gpus = false;
+    for (unsigned i = 0; argv[i]; i++)
+        without_gpus = without_gpus || dlr_streq(argv[i], DLR_SUP_NO_GRES);
     if (not_started)
         return -EAGAIN;
     json_t *input = json_loadfd(in, 0, NULL);
@@ -345,6 +349,20 @@ static void it_waits_for_the_switch_tree(void **state)
     assert_told("planned2");
 }
 
+/* Where the nodes' GPUs can be looked at; of some jobs Slurm makes no such step. */
+static void the_program_has_the_jobs_gpus_unless_they_lie_unevenly(void **state)
+{
+    dlr_sup_rendezvous(planning, true);
+    assert_false(without_gpus);
+    program_ends(PLAN, "");
+    assert_told("planned2");
+    planning->step.uneven = true;
+    dlr_sup_rendezvous(planning, true);
+    assert_true(without_gpus);
+    program_ends(PLAN, "");
+    assert_told("planned2");
+}
+
 static void without_a_plan_slurmctld_is_asked_before_anybody_is_blamed(void **state)
 {
     dlr_sup_rendezvous(planning, true);
@@ -546,6 +564,7 @@ int main(void)
         T(nodes_are_checked_in_full_once),
         T(a_successor_checks_quickly),
         T(it_waits_for_the_switch_tree),
+        T(the_program_has_the_jobs_gpus_unless_they_lie_unevenly),
         T(without_a_plan_slurmctld_is_asked_before_anybody_is_blamed),
         T(the_agents_report_when_it_is_late),
         T(the_program_may_be_first_after_all),
