@@ -246,6 +246,8 @@ int dlr_cli_check(int argc, char **argv)
     if (conf.history)
         return dlr_check_history(node, history_bases);
     dlr_health_env_init(&env);
+    if (!conf.slurm && getenv("SLURMD_NODENAME")) /* in a step, not beside salloc */
+        dlr_health_env_slurm(&env);
     env.root = conf.root ? conf.root : env.root;
     env.disk_path = conf.slurm ? conf.state_dir : state_dir(&conf, dir, sizeof(dir));
     env.shm_need_bytes = conf.need_bytes;
