@@ -4,7 +4,7 @@
 load lib/suite
 load lib/train
 
-STEPS=40
+STEPS=70
 
 setup_file() {
     cluster_up 6 2

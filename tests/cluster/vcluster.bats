@@ -473,7 +473,7 @@ memory_limit='cat /sys/fs/cgroup/memory/slurm*/uid_3001/job_$SLURM_JOB_ID/memory
     "$vcluster" exec n1 -- sleep 300 3>&- &
     "$vcluster" down
     [ ! -e "$VCLUSTER_DIR" ]
-    nobody_in "$BATS_TEST_TMPDIR/ns"
+    eventually nobody_in "$BATS_TEST_TMPDIR/ns" # what SIGKILL has hit may still be on its way out
     outside | diff "$BATS_FILE_TMPDIR/before" -
     run -0 "$vcluster" down
     [[ $output == *"no cluster in"* ]]
