@@ -183,12 +183,24 @@ static const char *shm_of(const struct dlr_plan_survey *s)
     return own ? "" : s->shm_path;
 }
 
+/* An NVLink domain of several nodes, as the GPUs' driver tells it, unless the switch
+ * tree names one. A path that grows too long stays as it is.
+ */
+static void take_domain(const char *domain, struct dlr_topo_node *node)
+{
+    char known[DLR_TOPO_NAME];
+
+    if (dlr_topo_domain(node->path, known, sizeof(known)) == 0 && !known[0])
+        dlr_topo_put_domain(node, domain);
+}
+
 static int run_checks(const struct dlr_plan_survey *s,
                       const struct dlr_report_clock *clock, struct dlr_plan_report *r,
                       struct dlr_err *err)
 {
     DLR_CLEANUP(cleanup_ring) struct ring ring = {0};
     struct dlr_health_result got[DLR_HEALTH_CHECKS_MAX];
+    char domain[DLR_HEALTH_DOMAIN] = "";
     struct dlr_health_env env;
     int n, i;
 
@@ -207,6 +219,7 @@ static int run_checks(const struct dlr_plan_survey *s,
     env.silent = ring.silent;
     env.inject = getenv("DLROVER_INJECT");
     env.node = r->node.name;
+    env.domain = domain;
     if (s->peer_timeout_ms)
         env.peer_timeout_ms = s->peer_timeout_ms;
     n = dlr_health_run(&env, s->checks && s->checks[0] ? s->checks : "none", got,
@@ -217,6 +230,7 @@ static int run_checks(const struct dlr_plan_survey *s,
         dlr_report_add(r, &got[i]);
         add_speed(r, &got[i]);
     }
+    take_domain(domain, &r->node);
     return keep_silent(&ring, r) < 0 ? dlr_fail(err, -ENOMEM, "out of memory") : 0;
 }
 
