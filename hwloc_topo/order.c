@@ -3,14 +3,14 @@
  * move.
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/cleanup.h"
+#include "hwloc_topo/levels.h"
 #include "hwloc_topo/names.h"
-#include "hwloc_topo/topo.h"
+#include "hwloc_topo/rank_order.h"
 
 static int by_place(const void *a, const void *b, void *arg)
 {
@@ -32,63 +32,82 @@ void dlr_topo_order(const struct dlr_topo_node *nodes, size_t n, unsigned *ret_o
     qsort_r(ret_order, n, sizeof(*ret_order), by_place, (void *)nodes);
 }
 
-/* Of the free nodes (in natural name order) the first that shares exactly level
- * switches with the lost one, or -1.
+/* --- after a loss ----------------------------------------------------------------- */
+
+/* A place without a node, or a node without a place. */
+struct open {
+    const struct dlr_topo_node *node; /* of a place: the one it has lost */
+    unsigned at;                      /* place, or index of the node */
+    bool is_place, done;
+    unsigned shared; /* levels shared with the one before */
+};
+
+static int by_switch(const void *a, const void *b)
+{
+    const struct open *x = a, *y = b;
+    int rc = dlr_topo_path_cmp(x->node->path, dlr_topo_above(x->node), y->node->path,
+                               dlr_topo_above(y->node));
+
+    if (rc || x->is_place != y->is_place)
+        return rc ? rc : y->is_place - x->is_place;
+    if (x->is_place)
+        return (x->at > y->at) - (x->at < y->at);
+    return dlr_topo_name_cmp(x->node->name, strlen(x->node->name), y->node->name,
+                             strlen(y->node->name));
+}
+
+/* Of one switch: its first place gets its first node, and so on. */
+static void pair_up(struct open *open, size_t n, unsigned *place)
+{
+    size_t free = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!open[i].is_place)
+            continue;
+        while (free < n && open[free].is_place)
+            free++;
+        if (free == n)
+            return;
+        place[open[i].at] = open[free].at;
+        open[i].done = open[free++].done = true;
+    }
+}
+
+static size_t drop_done(struct open *open, size_t n)
+{
+    size_t to = 0;
+    unsigned shared = DLR_TOPO_ALL;
+
+    for (size_t i = 0; i < n; i++) {
+        shared = open[i].shared < shared ? open[i].shared : shared;
+        if (open[i].done)
+            continue;
+        open[to] = open[i];
+        open[to++].shared = shared;
+        shared = DLR_TOPO_ALL;
+    }
+    return to;
+}
+
+/* From the deepest level up: one place's second choice must not take another's
+ * neighbour on its own leaf.
  */
-static long find_free(const struct dlr_topo_node *nodes, const unsigned *by_name,
-                      size_t n, const unsigned char *is_free,
-                      const struct dlr_topo_node *lost, unsigned level)
+static void fill_places(struct open *open, size_t n, unsigned *place)
 {
-    size_t i;
+    unsigned level = 0;
 
-    for (i = 0; i < n; i++)
-        if (is_free[by_name[i]] &&
-            dlr_topo_common(nodes[by_name[i]].path, lost->path) == level)
-            return by_name[i];
-    return -1;
-}
+    qsort(open, n, sizeof(*open), by_switch);
+    for (size_t i = 0; i < n; i++) {
+        unsigned depth = dlr_topo_depth(open[i].node);
 
-static int by_name(const void *a, const void *b, void *arg)
-{
-    const struct dlr_topo_node *nodes = arg;
-    const char *x = nodes[*(const unsigned *)a].name,
-               *y = nodes[*(const unsigned *)b].name;
-
-    return dlr_topo_name_cmp(x, strlen(x), y, strlen(y));
-}
-
-static unsigned depth(const struct dlr_topo_node *node)
-{
-    unsigned n = 0;
-    const char *p;
-
-    for (p = strchr(node->path, '.'); p; p = strchr(p + 1, '.'))
-        n++;
-    return n;
-}
-
-/* Closest pairs first over all lost places: one place's second choice must not take
- * another's neighbour on its own leaf.
- */
-static void fill_places(const struct dlr_topo_node *nodes, const unsigned *sorted,
-                        size_t n, unsigned *place, size_t nplaces,
-                        unsigned char *is_lost, unsigned char *is_free,
-                        unsigned deepest)
-{
-    unsigned level;
-    size_t p;
-
-    for (level = deepest + 1; level-- > 0;)
-        for (p = 0; p < nplaces; p++) {
-            long i = !is_lost[p] ? -1
-                                 : find_free(nodes, sorted, n, is_free,
-                                             &nodes[place[p]], level);
-
-            if (i < 0)
-                continue;
-            place[p] = (unsigned)i;
-            is_free[i] = 0;
-            is_lost[p] = 0;
+        level = depth > level ? depth : level;
+        open[i].shared = i ? dlr_topo_shared(open[i - 1].node, open[i].node) : 0;
+    }
+    for (level++; level-- > 0; n = drop_done(open, n))
+        for (size_t start = 0, end; start < n; start = end) {
+            for (end = start + 1; end < n && open[end].shared >= level;)
+                end++;
+            pair_up(open + start, end - start, place);
         }
 }
 
@@ -96,35 +115,64 @@ int dlr_topo_replace(const struct dlr_topo_node *nodes, size_t n, const unsigned
                      size_t nplaces, const unsigned char *alive, unsigned *ret_place,
                      struct dlr_err *err)
 {
-    DLR_AUTO_FREE unsigned *work = calloc(n + nplaces + 1, sizeof(*work));
-    DLR_AUTO_FREE unsigned char *flags = calloc(n + nplaces + 1, 1);
-    unsigned char *is_free = flags, *is_lost = flags + n;
-    size_t nfree = 0, nlost = 0, i, p;
-    unsigned deepest = 0, *sorted = work, *out = work + n;
+    DLR_AUTO_FREE struct open *open = calloc(n + nplaces + 1, sizeof(*open));
+    DLR_AUTO_FREE unsigned char *seated = calloc(n + 1, 1);
+    size_t nlost = 0, nopen, i;
 
-    if (!work || !flags)
+    if (!open || !seated)
         return dlr_fail(err, -ENOMEM, "out of memory");
-    for (i = 0; i < n; i++) {
-        is_free[i] = alive[i] != 0;
-        sorted[i] = (unsigned)i;
+    for (i = 0; i < nplaces; i++) {
+        seated[place[i]] = 1;
+        if (!alive[place[i]])
+            open[nlost++] =
+                (struct open){&nodes[place[i]], (unsigned)i, true, false, 0};
     }
-    for (p = 0; p < nplaces; p++) {
-        is_free[place[p]] = 0;
-        is_lost[p] = !alive[place[p]];
-        nlost += is_lost[p];
-        if (is_lost[p] && depth(&nodes[place[p]]) > deepest)
-            deepest = depth(&nodes[place[p]]);
-    }
-    for (i = 0; i < n; i++)
-        nfree += is_free[i];
-    if (nfree < nlost)
+    for (i = 0, nopen = nlost; i < n; i++)
+        if (alive[i] && !seated[i])
+            open[nopen++] = (struct open){&nodes[i], (unsigned)i, false, false, 0};
+    if (nopen - nlost < nlost)
         return dlr_fail(err, -ENOSPC, "%zu nodes are lost and %zu are free: %zu short",
-                        nlost, nfree, nlost - nfree);
-    memcpy(out, place, nplaces * sizeof(*out));
-    if (nlost) {
-        qsort_r(sorted, n, sizeof(*sorted), by_name, (void *)nodes);
-        fill_places(nodes, sorted, n, out, nplaces, is_lost, is_free, deepest);
+                        nlost, nopen - nlost, 2 * nlost - nopen);
+    memmove(ret_place, place, nplaces * sizeof(*place));
+    if (nlost)
+        fill_places(open, nopen, ret_place);
+    return 0;
+}
+
+/* --- what an order costs ---------------------------------------------------------- */
+
+static void count_split(const unsigned *leaf, size_t nplaces, unsigned group,
+                        unsigned *seen, struct dlr_topo_cost *ret)
+{
+    for (unsigned g = 0; (g + 1) * (size_t)group <= nplaces; g++) {
+        unsigned leaves = 0;
+
+        for (size_t p = (size_t)g * group; p < (g + 1) * (size_t)group; p++) {
+            leaves += seen[leaf[p]] != g + 1;
+            seen[leaf[p]] = g + 1;
+        }
+        if (leaves > 1 && ret->split++ == 0) {
+            ret->first = g;
+            ret->leaves = leaves;
+        }
     }
-    memcpy(ret_place, out, nplaces * sizeof(*out));
+}
+
+int dlr_topo_cost(const struct dlr_topo_node *nodes, const unsigned *place,
+                  size_t nplaces, unsigned group, struct dlr_topo_cost *ret)
+{
+    DLR_AUTO_FREE unsigned *leaf = calloc(nplaces + 1, sizeof(*leaf));
+    DLR_AUTO_FREE unsigned *seen = calloc(nplaces + 1, sizeof(*seen));
+    int leaves = leaf && seen
+                     ? dlr_topo_number(nodes, place, nplaces, dlr_topo_to_leaf, leaf)
+                     : -ENOMEM;
+
+    if (leaves < 0)
+        return leaves;
+    *ret = (struct dlr_topo_cost){.least = leaves > 1 ? (unsigned)leaves : 0};
+    for (size_t p = 0; p < nplaces; p++)
+        ret->apart += leaf[p] != leaf[(p + 1) % nplaces];
+    if (group > 1)
+        count_split(leaf, nplaces, group, seen, ret);
     return 0;
 }

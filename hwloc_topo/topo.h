@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where things are: a node's inside (hwloc), the switches above the nodes, and the two
- * decisions taken from that, as pure functions of data: rank order and partners.
+/* Where things are: a node's inside (hwloc), and the switches above the nodes. The
+ * decisions taken from that are pure functions of data: rank_order.h and holders.h.
  */
 #ifndef DLR_HWLOC_TOPO_TOPO_H
 #define DLR_HWLOC_TOPO_TOPO_H
@@ -110,55 +110,5 @@ unsigned dlr_topo_common(const char *path_a, const char *path_b);
  * not fit a component of a path becomes '_'. 0, -ENAMETOOLONG.
  */
 int dlr_topo_put_domain(struct dlr_topo_node *node, const char *domain);
-
-/* --- rank order ------------------------------------------------------------------- */
-
-/* Sorts node indices so that nodes under one leaf, then under one higher switch, stand
- * together; among equals by natural name order ("n2" before "n10"). order[i] is an
- * index into nodes. The same input set in any order gives the same sequence of names.
- */
-void dlr_topo_order(const struct dlr_topo_node *nodes, size_t n, unsigned *ret_order);
-
-/* Chooses who trains when a job begins: of the n nodes in order (dlr_topo_order() of
- * those that can take part) nplaces, still in that order; the others are spares. Spares
- * come off the fullest leaf, its last node first, so that every leaf keeps one near.
- * nplaces <= n. 0 or -ENOMEM.
- */
-int dlr_topo_choose(const struct dlr_topo_node *nodes, const unsigned *order, size_t n,
-                    size_t nplaces, unsigned *ret_place);
-
-/* Chooses which node takes the place of each lost one so that only lost nodes' ranks
- * move.
- *   place[p]      index of the node at place p of the former round (places in rank
- *   order)
- *   alive[i]      whether node i can take part
- * For every lost place a node that is alive and not in any place is chosen: most
- * switches shared with the lost node first, then natural name order. ret_place gets the
- * new assignment. 0, or -ENOSPC when there are fewer free nodes than lost places
- * (ret_place untouched, err says how many are short).
- */
-int dlr_topo_replace(const struct dlr_topo_node *nodes, size_t n, const unsigned *place,
-                     size_t nplaces, const unsigned char *alive, unsigned *ret_place,
-                     struct dlr_err *err);
-
-/* --- partners --------------------------------------------------------------------- */
-
-/* For each place the place that keeps the copy of its node's snapshots: a permutation
- * without a fixed point (n >= 2), so that every node keeps exactly one other's; on
- * another leaf for as many places as can be (all, unless one leaf holds more than half
- * of the nodes); deterministic. For n < 2 ret_partner[0] = 0: there is nobody to keep a
- * copy.
- */
-void dlr_topo_partners(const struct dlr_topo_node *nodes, const unsigned *place,
-                       size_t nplaces, unsigned *ret_partner);
-
-/* The same for several copies: ret_holder[p * copies + j], all different and none p
- * itself, the first as dlr_topo_partners() has it, the others on leaves that have
- * nothing yet where that can be. Every place keeps as many copies as are kept of it.
- * copies is from 1 to DLR_TOPO_COPIES_MAX and less than nplaces (or nplaces < 2).
- */
-#define DLR_TOPO_COPIES_MAX 4
-void dlr_topo_copies(const struct dlr_topo_node *nodes, const unsigned *place,
-                     size_t nplaces, unsigned copies, unsigned *ret_holder);
 
 #endif

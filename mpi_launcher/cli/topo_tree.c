@@ -8,6 +8,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "hwloc_topo/rank_order.h"
 
 /* Bytes of the switches' part of the path. */
 static size_t above(const struct dlr_topo_node *node)

@@ -114,7 +114,8 @@ struct dlr_plan_want {
     unsigned nformer;
     const char *const *prefer; /* [nprefer] nodes that come first in the first round */
     unsigned nprefer;
-    bool ordered;                      /* and take places in this order */
+    bool ordered;   /* and take places in this order */
+    unsigned group; /* places that belong together one after the other; 0, 1: none do */
     const struct dlr_plan_file *files; /* persisted copies */
     unsigned nfiles;
     const struct dlr_plan_rejected *rejected;

@@ -352,6 +352,23 @@ static int read_seats(const json_t *places, size_t n, struct dlr_plan *plan)
     return rc < 0 ? rc : dlr_plan_former_place(plan, tasks, (unsigned)n, ranks);
 }
 
+/* A plan without it says nothing of its order. */
+static int read_order(const json_t *j, struct dlr_topo_cost *o)
+{
+    const json_t *row = json_object_get(j, "order");
+    int rc = row ? dlr_plan_unsigned(row, "apart", DLR_PLAN_NODES_MAX, &o->apart) : 0;
+
+    if (rc == 0 && row)
+        rc = dlr_plan_unsigned(row, "least", DLR_PLAN_NODES_MAX, &o->least);
+    if (rc == 0 && row)
+        rc = dlr_plan_unsigned(row, "split", DLR_PLAN_NODES_MAX, &o->split);
+    if (rc == 0 && row)
+        rc = dlr_plan_unsigned(row, "first", DLR_PLAN_NODES_MAX, &o->first);
+    if (rc == 0 && row)
+        rc = dlr_plan_unsigned(row, "leaves", DLR_PLAN_NODES_MAX, &o->leaves);
+    return rc;
+}
+
 static int read_places(const json_t *j, struct dlr_plan *plan)
 {
     const json_t *places, *spares;
@@ -362,6 +379,8 @@ static int read_places(const json_t *j, struct dlr_plan *plan)
         rc = dlr_plan_array(j, "spares", DLR_PLAN_NODES_MAX, &spares, &nspares);
     if (rc == 0)
         rc = dlr_plan_unsigned(j, "world", DLR_PLAN_RANKS_MAX, &plan->world);
+    if (rc == 0)
+        rc = read_order(j, &plan->order);
     if (rc < 0 || !n)
         return rc < 0 ? rc : -EBADMSG;
     plan->places = calloc(n, sizeof(*plan->places));

@@ -82,6 +82,13 @@ static json_t *place_to_json(const struct dlr_plan *plan, unsigned i)
                      (int)p->partner, "moved", (int)p->moved);
 }
 
+static json_t *order_to_json(const struct dlr_topo_cost *o)
+{
+    return json_pack("{s:i, s:i, s:i, s:i, s:i}", "apart", (int)o->apart, "least",
+                     (int)o->least, "split", (int)o->split, "first", (int)o->first,
+                     "leaves", (int)o->leaves);
+}
+
 static json_t *node_to_json(const struct dlr_topo_node *n)
 {
     return json_pack("{s:s, s:s}", "node", n->name, "topo", n->path);
@@ -146,7 +153,8 @@ static int put_places(json_t *j, const struct dlr_plan *plan)
     unsigned i;
 
     if (!places || !spares ||
-        json_object_set_new(j, "world", json_integer(plan->world)) < 0)
+        json_object_set_new(j, "world", json_integer(plan->world)) < 0 ||
+        json_object_set_new(j, "order", order_to_json(&plan->order)) < 0)
         return -1;
     for (i = 0; i < plan->nplaces; i++)
         if (!dlr_plan_put(places, place_to_json(plan, i)))

@@ -10,8 +10,6 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 
-#define WEIGHED 256 /* places that are looked at for one shard */
-
 static unsigned size_of(const struct dlr_parity_sets *s, unsigned set)
 {
     return (s->nplaces - set + s->nsets - 1) / s->nsets;
@@ -92,86 +90,24 @@ unsigned dlr_parity_sets_shard(const struct dlr_parity_sets *sets,
 
 /* --- who holds what --------------------------------------------------------------- */
 
-static void number_leaves(const struct dlr_parity_sets *s,
-                          const struct dlr_topo_node *nodes, unsigned *leaf)
+struct dlr_topo_sets dlr_parity_sets_places(const struct dlr_parity_sets *sets,
+                                            const struct dlr_topo_node *nodes)
 {
-    char mine[DLR_TOPO_NAME], other[DLR_TOPO_NAME];
-    unsigned n = 0;
-
-    for (unsigned p = 0; p < s->nplaces; p++) {
-        unsigned q = p;
-
-        dlr_topo_leaf(nodes[p].path, mine, sizeof(mine));
-        while (q > 0) {
-            q--;
-            dlr_topo_leaf(nodes[q].path, other, sizeof(other));
-            if (dlr_streq(mine, other))
-                break;
-        }
-        leaf[p] = q < p && dlr_streq(mine, other) ? leaf[q] : n++;
-    }
-}
-
-/* Members and earlier holders of the set on this leaf. */
-static unsigned clashes(const struct dlr_parity_sets *s, const unsigned *leaf,
-                        unsigned set, const unsigned *holder, unsigned rows,
-                        unsigned place)
-{
-    unsigned n = 0;
-
-    for (unsigned p = set; p < s->nplaces; p += s->nsets)
-        n += leaf[p] == leaf[place];
-    for (unsigned j = 0; j < rows; j++)
-        n += leaf[holder[j]] == leaf[place];
-    return n;
-}
-
-static unsigned choose(const struct dlr_parity_sets *s, const unsigned *leaf,
-                       const unsigned *load, unsigned set, const unsigned *holder,
-                       unsigned row)
-{
-    unsigned best = s->nplaces, least = 0;
-
-    for (unsigned i = 1, seen = 0; i < s->nplaces && seen < WEIGHED; i++) {
-        unsigned p = (set + i) % s->nplaces, weight;
-        bool taken = p % s->nsets == set;
-
-        for (unsigned j = 0; j < row; j++)
-            taken = taken || holder[j] == p;
-        if (taken)
-            continue;
-        seen++;
-        weight =
-            load[p] * 2 * DLR_PARITY_DATA_MAX + clashes(s, leaf, set, holder, row, p);
-        if (best == s->nplaces || weight < least) {
-            best = p;
-            least = weight;
-        }
-    }
-    return best;
+    return (struct dlr_topo_sets){nodes, NULL, sets->nplaces, sets->nsets, sets->rows};
 }
 
 int dlr_parity_sets_holders(const struct dlr_parity_sets *sets,
                             const struct dlr_topo_node *nodes, unsigned *ret_holder)
 {
-    DLR_AUTO_FREE unsigned *leaf = calloc(sets->nplaces, sizeof(*leaf));
-    DLR_AUTO_FREE unsigned *load = calloc(sets->nplaces, sizeof(*load));
+    const struct dlr_topo_sets places = dlr_parity_sets_places(sets, nodes);
+    DLR_AUTO_FREE unsigned *holder =
+        calloc((size_t)sets->nsets * sets->rows + 1, sizeof(*holder));
+    int rc = holder ? dlr_topo_holders(&places, holder) : -ENOMEM;
 
-    if (!leaf || !load)
-        return -ENOMEM;
-    number_leaves(sets, nodes, leaf);
-    for (unsigned set = 0; set < sets->nsets; set++) {
-        unsigned holder[DLR_PARITY_ROWS_MAX] = {0};
-
-        for (unsigned row = 0; row < sets->rows; row++) {
-            holder[row] = choose(sets, leaf, load, set, holder, row);
-            load[holder[row]]++;
-        }
-        for (unsigned p = set; p < sets->nplaces; p += sets->nsets)
-            memcpy(ret_holder + (size_t)p * sets->rows, holder,
-                   sets->rows * sizeof(*holder));
-    }
-    return 0;
+    for (size_t p = 0; rc == 0 && p < sets->nplaces; p++)
+        memcpy(ret_holder + p * sets->rows, holder + p % sets->nsets * sets->rows,
+               sets->rows * sizeof(*holder));
+    return rc;
 }
 
 /* --- what is made of what --------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "ckpt/redundancy/parity.h"
-#include "hwloc_topo/topo.h"
+#include "hwloc_topo/holders.h"
 
 struct dlr_parity_sets {
     unsigned nplaces, world;
@@ -40,6 +40,12 @@ unsigned dlr_parity_sets_group(const struct dlr_parity_sets *sets, unsigned rank
 /* How the slots of a group's parity shards are numbered: beyond all ranks. */
 unsigned dlr_parity_sets_shard(const struct dlr_parity_sets *sets,
                                unsigned first_of_group, unsigned row);
+
+/* The sets as hwloc_topo/holders.h has them; nodes[p] is place p's and stays the
+ * caller's.
+ */
+struct dlr_topo_sets dlr_parity_sets_places(const struct dlr_parity_sets *sets,
+                                            const struct dlr_topo_node *nodes);
 
 /* For each place the places that hold its set's shards: ret_holder[place * rows + row].
  * No place holds more than two beyond any other; on leaves without a member where there

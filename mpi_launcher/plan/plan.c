@@ -8,6 +8,8 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "hwloc_topo/holders.h"
+#include "hwloc_topo/rank_order.h"
 #include "mpi_launcher/plan/json_fields.h"
 #include "mpi_launcher/plan/nodes.h"
 
@@ -119,38 +121,40 @@ static int list_out(const struct dlr_plan_nodes *pn, struct dlr_plan *plan)
 
 /* --- places ----------------------------------------------------------------------- */
 
-static bool has_place(const unsigned *place, unsigned n, unsigned node)
+/* Places that belong together; 1: none do. */
+static unsigned group_of(const struct dlr_plan_want *want)
 {
-    for (unsigned p = 0; p < n; p++)
-        if (place[p] == node)
-            return true;
-    return false;
+    return want->group > 1 && want->nplaces % want->group == 0 ? want->group : 1;
 }
 
 /* Those preferred that may sit, then others in topology order; all of them in that
  * order, unless the list's own is asked for.
  */
-static void place_preferred(const struct dlr_plan_nodes *pn, const unsigned *order,
-                            unsigned n, const struct dlr_plan_want *want,
-                            unsigned *ret_place)
+static int place_preferred(const struct dlr_plan_nodes *pn, const unsigned *order,
+                           unsigned n, const struct dlr_plan_want *want,
+                           unsigned *ret_place)
 {
-    unsigned p = 0, sorted = 0;
+    DLR_AUTO_FREE unsigned char *seated = calloc(pn->nall + 1, 1);
+    DLR_AUTO_FREE unsigned *sorted = calloc(n + 1, sizeof(*sorted));
+    unsigned p = 0, k = 0;
 
+    if (!seated || !sorted)
+        return -ENOMEM;
     for (unsigned i = 0; i < want->nprefer && p < want->nplaces; i++) {
         long at = dlr_plan_nodes_find(pn, want->prefer[i]);
 
-        if (at >= 0 && may_sit(pn, at) && !has_place(ret_place, p, at))
+        if (at >= 0 && may_sit(pn, at) && !seated[at]++)
             ret_place[p++] = at;
     }
     for (unsigned i = 0; i < n && p < want->nplaces; i++)
-        if (!has_place(ret_place, p, order[i]))
+        if (!seated[order[i]]++)
             ret_place[p++] = order[i];
-    for (unsigned i = 0; i < n && !want->ordered; i++)
-        for (unsigned k = sorted; k < p; k++)
-            if (ret_place[k] == order[i]) {
-                ret_place[k] = ret_place[sorted];
-                ret_place[sorted++] = order[i];
-            }
+    if (want->ordered)
+        return 0;
+    for (unsigned i = 0; i < n; i++)
+        if (seated[order[i]])
+            sorted[k++] = order[i];
+    return dlr_topo_choose(pn->node, sorted, k, k, group_of(want), ret_place);
 }
 
 static int place_again(const struct dlr_plan_nodes *pn, unsigned nplaces,
@@ -201,9 +205,10 @@ static int seat_nodes(struct dlr_plan_nodes *pn, const struct dlr_plan_want *wan
     if (want->nformer == want->nplaces)
         rc = place_again(pn, want->nplaces, place, err);
     else if (want->nprefer)
-        place_preferred(pn, order, good, want, place);
+        rc = place_preferred(pn, order, good, want, place);
     else
-        rc = dlr_topo_choose(pn->node, order, good, want->nplaces, place);
+        rc = dlr_topo_choose(pn->node, order, good, want->nplaces, group_of(want),
+                             place);
     if (rc < 0)
         return rc == -ENOMEM ? no_memory(err) : rc;
     for (i = 0; i < want->nplaces; i++)
@@ -225,6 +230,8 @@ static int fill_places(const struct dlr_plan_nodes *pn,
     if (!partner || !plan->places)
         return -ENOMEM;
     dlr_topo_partners(pn->node, place, want->nplaces, partner);
+    if (dlr_topo_cost(pn->node, place, want->nplaces, group_of(want), &plan->order) < 0)
+        return -ENOMEM;
     plan->nplaces = want->nplaces;
     for (p = 0; p < want->nplaces; p++) {
         struct dlr_plan_place *at = &plan->places[p];

@@ -16,7 +16,7 @@
 
 #include "ckpt/base/version.h"
 #include "common/base/err.h"
-#include "hwloc_topo/topo.h"
+#include "hwloc_topo/rank_order.h"
 #include "mpi_launcher/plan/input.h"
 
 struct dlr_plan_place {
@@ -51,8 +51,9 @@ struct dlr_plan_source {
 struct dlr_plan {
     unsigned nplaces, world;
     struct dlr_plan_place *places; /* [nplaces] */
-    unsigned *ranks;    /* [world] of place 0 ascending, then of place 1 ... */
-    unsigned *place_of; /* [world] place of each rank */
+    unsigned *ranks;            /* [world] of place 0 ascending, then of place 1 ... */
+    unsigned *place_of;         /* [world] place of each rank */
+    struct dlr_topo_cost order; /* leaves between neighbours, groups on several */
     struct dlr_topo_node *spares; /* usable and without a place, in topology order */
     unsigned nspares;
     struct dlr_plan_out *out; /* reported, but left out of this round */
@@ -69,10 +70,9 @@ struct dlr_plan {
 };
 
 /* Computes the plan.
- *   First round: healthy nodes in topology order; spares come off the leaf that has
- *   most
- *   nodes left, its last node first (ties: the last leaf), so each leaf is likely to
- *   keep one.
+ *   First round: healthy nodes in topology order, those of a group together; which of
+ *   them are spares is part of it (dlr_topo_choose). A group that does not divide the
+ *   places is none.
  *   Nodes that are preferred have places before all others.
  *   Later: only places of nodes that are gone or left out move (dlr_topo_replace).
  *   A node that comes last has a place only when there are too few without it.

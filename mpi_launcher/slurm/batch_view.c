@@ -11,6 +11,7 @@
 #include "common/base/file.h"
 #include "common/base/hostlist.h"
 #include "common/base/str.h"
+#include "hwloc_topo/rank_order.h"
 
 #define FILE_PATH 4096
 #define COUNT_MAX (1u << 24)
@@ -128,7 +129,7 @@ int dlr_batch_view_write(const struct dlr_batch_view_in *in, FILE *out,
     if (!order || !place)
         return dlr_fail(err, -ENOMEM, "out of memory");
     dlr_topo_order(in->nodes, in->n, order);
-    if (dlr_topo_choose(in->nodes, order, in->n, in->nplaces, place) < 0)
+    if (dlr_topo_choose(in->nodes, order, in->n, in->nplaces, 1, place) < 0)
         return dlr_fail(err, -ENOMEM, "out of memory");
     fprintf(out, "DLROVER_ALL_JOB=%s\nDLROVER_ALL_NODES=%s\n", in->job, in->list);
     if (in->ntasks)

@@ -11,6 +11,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "hwloc_topo/holders.h"
 #include "mpi_launcher/step_plan/step_plan.h"
 #include "mpi_launcher/supervisor/copies/copies_state.h"
 #include "mpi_launcher/supervisor/copies/orders.h"

@@ -12,7 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/str.h"
-#include "hwloc_topo/topo.h"
+#include "hwloc_topo/rank_order.h"
 
 #define MAX 16
 
@@ -134,6 +134,9 @@ static void only_lost_places_move(void **state)
         {"s.l9.n1 s.l1.n2 s.l1.n3 s.l2.n4", 2, "ab", "n4 n3"},
         /* a nearer switch above the leaf counts */
         {"r.a.l0.n1 r.b.l0.n2 r.a.l1.n3", 1, "a", "n3"},
+        /* the domain before the leaf */
+        {"r.l0.~d0.n1 r.l0.~d1.n2 r.l0.~d0.n3", 1, "a", "n3"},
+        {"r.l0.~d0.n1 r.l1.~d0.n2 r.l0.~d1.n3", 1, "a", "n3"},
         {"n1 n2 n10 n9", 2, "a", "n9 n2"},
         /* a dead spare is not taken */
         {"s.l0.n1 s.l0.n2 s.l1.n3", 1, "ab", "n3"},
@@ -157,6 +160,50 @@ static void only_lost_places_move(void **state)
         join(nodes, got, rows[i].nplaces, text, sizeof(text));
         assert_string_equal(text, rows[i].want);
     }
+}
+
+/* Many places are lost at once, each second node free: who is near stays near, and no
+ * more neighbours are apart than two for each.
+ */
+static void many_lost_nodes_are_replaced_from_near(void **state)
+{
+    const unsigned n = 16384, m = n / 2;
+    struct dlr_topo_node *nodes = calloc(n, sizeof(*nodes));
+    unsigned *place = calloc(m, sizeof(*place)), *got = calloc(m, sizeof(*got));
+    unsigned char *alive = calloc(n, 1);
+    struct dlr_topo_cost before, after;
+    unsigned lost = 0;
+    int64_t t0;
+
+    for (unsigned i = 0; i < n; i++) {
+        dlr_format(nodes[i].name, sizeof(nodes[i].name), "n%u", i);
+        dlr_format(nodes[i].path, sizeof(nodes[i].path), "c.p%u.l%u.n%u", i / 512,
+                   i / 16, i);
+        /* of each leaf the first half has places; of the first pod all are lost */
+        alive[i] = i >= 512 && i % 64 != 5;
+        if (i % 16 < 8)
+            place[i / 16 * 8 + i % 16] = i;
+    }
+    for (unsigned p = 0; p < m; p++)
+        lost += !alive[place[p]];
+    assert_int_equal(dlr_topo_cost(nodes, place, m, 1, &before), 0);
+    t0 = dlr_now_ns();
+    assert_int_equal(dlr_topo_replace(nodes, n, place, m, alive, got, NULL), 0);
+    print_message("  %u of 8,192 places in %.1f ms\n", lost,
+                  (double)(dlr_now_ns() - t0) / 1e6);
+    assert_int_equal(dlr_topo_cost(nodes, got, m, 1, &after), 0);
+    assert_true(after.apart <= before.apart + 2 * lost);
+    for (unsigned p = 0; p < m; p++) {
+        assert_true(alive[got[p]]);
+        if (alive[place[p]])
+            assert_int_equal(got[p], place[p]);
+        else if (place[p] >= 512) /* its own leaf has eight free ones */
+            assert_int_equal(got[p] / 16, place[p] / 16);
+    }
+    free(nodes);
+    free(place);
+    free(got);
+    free(alive);
 }
 
 static void too_few_nodes_are_counted_and_nothing_moves(void **state)
@@ -208,6 +255,7 @@ int main(void)
         cmocka_unit_test(order_does_not_depend_on_the_order_given),
         cmocka_unit_test(a_name_with_dots_is_not_a_switch),
         cmocka_unit_test(only_lost_places_move),
+        cmocka_unit_test(many_lost_nodes_are_replaced_from_near),
         cmocka_unit_test(too_few_nodes_are_counted_and_nothing_moves),
         cmocka_unit_test(many_nodes_are_ordered),
     };

@@ -42,7 +42,7 @@ static const struct place_row place_rows[] = {
     {"one that no job should come to is, too", 2, "l0.n1!!;l0.n2;l0.n3", "l0.n1 l0.n2",
      "n3 n2 |  | n1: MEM"},
     {"a smaller round is placed afresh", 2, "l0.n1;l1.n2;l1.n3", "l0.n1 l1.n2 l1.n3",
-     "n1 n2 | n3 |"},
+     "n2 n3 | n1 |"},
     {"one node nobody reaches", 3, "l0.n1?n3;l0.n2?n3;l1.n3?n1,n2,n4;l1.n4?n3", NULL,
      "n1 n2 n4 |  | n3: 3 of 3 nodes cannot reach it"},
     {"one that one other cannot reach stays", 3, "l0.n1?n3;l0.n2;l1.n3;l1.n4", NULL,
@@ -166,9 +166,74 @@ static void ranks_of_a_place_follow_each_other(void **state)
     assert_int_equal(plan.places[2].cpus, 8);
     assert_string_equal(plan.places[1].node.name, "n3");
     assert_true(plan.places[1].moved && !plan.places[0].moved && !plan.places[2].moved);
-    assert_string_equal(plan.places[plan.places[0].partner].node.path + 2, "l1.n4");
+    assert_string_equal(plan.places[plan.places[0].partner].node.path + 2, "l1.n3");
     dlr_plan_done(&plan);
     plan_rig_teardown(&w);
+}
+
+static void groups_stay_on_a_leaf_and_what_cannot_is_counted(void **state)
+{
+    static const struct {
+        const char *nodes, *former;
+        unsigned nplaces, group;
+        const char *want;
+        struct dlr_topo_cost order;
+    } rows[] = {
+        {"l0.n1;l0.n2;l0.n3;l1.n4;l1.n5;l1.n6",
+         NULL,
+         4,
+         2,
+         "n1 n2 n4 n5 | n3 n6 |",
+         {2, 2, 0, 0, 0}},
+        {"l0.n1;l0.n2;l0.n3;l1.n4;l1.n5;l1.n6",
+         NULL,
+         6,
+         2,
+         "n1 n2 n4 n5 n3 n6 |  |",
+         {4, 2, 1, 2, 2}},
+        {"l0.n1;l0.n2;l0.n3;l1.n4;l1.n5;l1.n6",
+         NULL,
+         6,
+         0,
+         "n1 n2 n3 n4 n5 n6 |  |",
+         {2, 2, 0, 0, 0}},
+        /* no group divides five places */
+        {"l0.n1;l0.n2;l0.n3;l1.n4;l1.n5",
+         NULL,
+         5,
+         2,
+         "n1 n2 n3 n4 n5 |  |",
+         {2, 2, 0, 0, 0}},
+        /* after a loss nobody else moves, and it is said what that costs */
+        {"l0.n1;l0.n2;l1.n4;l2.n7",
+         "l0.n1 l0.n2 l0.n3 l1.n4",
+         4,
+         2,
+         "n1 n2 n7 n4 |  |",
+         {3, 3, 1, 1, 2}},
+        {"l0.n1;l0.n3;l1.n4;l1.n5",
+         "l0.n1 l0.n2 l0.n3 l1.n4",
+         4,
+         2,
+         "n1 n5 n3 n4 |  |",
+         {4, 2, 2, 0, 2}},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_plan plan;
+        struct plan_rig w;
+        char got[256];
+
+        print_message("  %s by %u\n", rows[i].nodes, rows[i].group);
+        plan_rig_setup(&w, rows[i].nplaces, rows[i].nodes, rows[i].former);
+        w.want.group = rows[i].group;
+        assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+        plan_rig_describe(&plan, got, sizeof(got));
+        assert_string_equal(got, rows[i].want);
+        assert_memory_equal(&plan.order, &rows[i].order, sizeof(plan.order));
+        dlr_plan_done(&plan);
+        plan_rig_teardown(&w);
+    }
 }
 
 static void what_cannot_be_planned_is_refused(void **state)
@@ -322,6 +387,7 @@ int main(void)
         cmocka_unit_test(dealt_ranks_move_with_their_place),
         cmocka_unit_test(ranks_are_each_at_one_place),
         cmocka_unit_test(ranks_of_a_place_follow_each_other),
+        cmocka_unit_test(groups_stay_on_a_leaf_and_what_cannot_is_counted),
         cmocka_unit_test(what_cannot_be_planned_is_refused),
         cmocka_unit_test(any_order_of_reports_gives_the_same_plan),
         cmocka_unit_test(many_nodes_are_planned),

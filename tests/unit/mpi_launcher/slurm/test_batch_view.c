@@ -47,12 +47,12 @@ static void sizes_follow_the_nodes_that_train(void **state)
     } rows[] = {
         {5, "2(x5)", NULL, NULL, "n5,n4,n1,n2,n3 SLURM_TASKS_PER_NODE=2(x5) "},
         {4, "2(x5)", "4(x5)", "10",
-         "n5,n4,n1,n2 SLURM_JOB_CPUS_PER_NODE=4(x4) SLURM_TASKS_PER_NODE=2(x4) "
+         "n4,n1,n2,n3 SLURM_JOB_CPUS_PER_NODE=4(x4) SLURM_TASKS_PER_NODE=2(x4) "
          "SLURM_NTASKS=8 SLURM_NPROCS=8 "},
         {3, "3,2(x2),1,7", NULL, "15",
-         "n5,n4,n1 SLURM_TASKS_PER_NODE=7,1,3 SLURM_NTASKS=11 SLURM_NPROCS=11 "},
-        {2, NULL, NULL, "5", "n5,n4 "},
-        {1, "1(x5)", NULL, NULL, "n5 SLURM_TASKS_PER_NODE=1 "},
+         "n1,n2,n3 SLURM_TASKS_PER_NODE=3,2(x2) SLURM_NTASKS=7 SLURM_NPROCS=7 "},
+        {2, NULL, NULL, "5", "n1,n2 "},
+        {1, "1(x5)", NULL, NULL, "n1 SLURM_TASKS_PER_NODE=1 "},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
