@@ -17,6 +17,8 @@ const struct dlr_opt dlr_job_config_opts[] = {
      "nodes of the allocation kept warm to replace lost ones"},
     {"nodes", DLR_OPT_NODES, FIELD(nodes), "0", "MIN[:MAX]",
      "go on with fewer training nodes down to MIN, 0: only with all; more than MAX are spares"},
+    {"group", DLR_OPT_UINT, FIELD(group), "1", "N",
+     "nodes in rank order that belong together and stay under one switch where they can"},
     {"save", DLR_OPT_SAVE, FIELD(ckpt_budget), "1%", "PERCENT|always",
      "share of the training's time that saves may hold it up, or as often as possible"},
     {"persist", DLR_OPT_EVERY, FIELD(persist_every), "auto", "STEPS|TIME|auto|off",

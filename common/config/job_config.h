@@ -22,6 +22,7 @@ struct dlr_job_config {
     unsigned spares; /* nodes of the allocation kept warm */
     /* training nodes a round may do with, and has at most */
     struct dlr_nodes_conf nodes;
+    unsigned group; /* training nodes that belong together, in rank order */
     struct dlr_ratio_conf max_restarts; /* new rounds after faults of the program */
     struct dlr_heartbeat_conf beat;     /* --dlrover-set=heartbeat */
     char state_dir[DLR_OPT_TEXT];       /* empty: $HOME/.dlrover */
@@ -64,7 +65,7 @@ struct dlr_job_config {
 };
 
 /* the first rows are options of their own, for people */
-#define DLR_JOB_CONFIG_OPTIONS 10
+#define DLR_JOB_CONFIG_OPTIONS 11
 
 extern const struct dlr_opt dlr_job_config_opts[];
 

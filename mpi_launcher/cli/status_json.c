@@ -85,6 +85,7 @@ static void add_steps(json_t *j, const struct dlr_cli_state *s, int64_t now_ms)
                             ? json_integer(now_ms - s->stake_ms)
                             : json_null());
     json_object_set_new(j, "unprotected_since", time_or_null(s->degraded_since_ms));
+    json_object_set_new(j, "survives", text_or_null(s->survives));
     json_object_set_new(j, "commits", json_integer(s->commits));
     json_object_set_new(j, "aborts", json_integer(s->aborts));
     json_object_set_new(j, "saving", s->saving ? json_incref(s->saving) : json_null());

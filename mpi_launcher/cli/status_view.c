@@ -196,6 +196,15 @@ static void put_committed(struct page *p, const struct dlr_cli_state *s, int64_t
     end_line(p);
 }
 
+static void put_survives(struct page *p, const struct dlr_cli_state *s)
+{
+    if (!s->survives || s->over)
+        return;
+    label(p, "survives");
+    put(p, NORMAL, "%s", s->survives);
+    end_line(p);
+}
+
 static void put_unprotected(struct page *p, const struct dlr_cli_state *s,
                             int64_t now_ms)
 {
@@ -457,6 +466,7 @@ void dlr_cli_view(const struct dlr_cli_look *look, const struct dlr_cli_state *s
     put_condition(p, s, now_ms);
     put_step(p, s, now_ms);
     put_committed(p, s, now_ms);
+    put_survives(p, s);
     put_unprotected(p, s, now_ms);
     if (!s->over) {
         put_memory(p, s->saving);

@@ -42,7 +42,7 @@ static const struct {
               "[; an administrator may run: {drain}]"},
     {"inject", "faults are injected (DLROVER_INJECT): {faults}"},
     {"plan", "round {round} is planned: {places#node}[, {spares:count} spare]"
-             "[; {places:moved}][; left out: {out:nodes}]"
+             "[; {places:moved}][; {order:order}][; snapshots survive {survives}][; left out: {out:nodes}]"
              "[; resumes from {restore:version}][; {notes}]"},
     {"links", "the nodes measured {pairs#link} in {rounds#round}[ and {took_ms:ms}]"},
     {"copy_failed", "the copy of rank {rank} could not go from {from} to {to}[: {why}]"},
@@ -280,6 +280,27 @@ static bool put_moved(struct text *t, const json_t *v)
     return told > 0;
 }
 
+/* What the order costs beyond what it must. */
+static bool put_order(struct text *t, const json_t *v)
+{
+    long long split = json_integer_value(json_object_get(v, "split"));
+    long long extra = json_integer_value(json_object_get(v, "apart")) -
+                      json_integer_value(json_object_get(v, "least"));
+
+    if (split > 0) {
+        add_int(t, split);
+        add_text(t, split == 1 ? " group is" : " groups are");
+        add_text(t, " not under one leaf switch");
+    }
+    if (extra > 0) {
+        add_text(t, split > 0 ? ", " : "");
+        add_int(t, extra);
+        add_text(t, extra == 1 ? " neighbour" : " neighbours");
+        add_text(t, " more than must be on two leaf switches");
+    }
+    return split > 0 || extra > 0;
+}
+
 static bool put_nodes(struct text *t, const json_t *v)
 {
     size_t n = json_array_size(v);
@@ -330,7 +351,7 @@ static const struct {
     {"count", put_count},   {"version", put_version}, {"signal", put_signal},
     {"last", put_last},     {"moved", put_moved},     {"nodes", put_nodes},
     {"later", if_later},    {"false", if_false},      {"null", if_null},
-    {"above0", put_above0},
+    {"above0", put_above0}, {"order", put_order},
 };
 
 /* --- templates -------------------------------------------------------------------- */

@@ -49,6 +49,8 @@ static void on_plan(struct dlr_cli_state *s, const json_t *e)
     dlr_cli_nodes_plan(s, e);
     s->round = dlr_cli_event_int(e, "round", s->round);
     set_version(&s->restore, json_object_get(e, "restore"));
+    if (dlr_cli_event_text(e, "survives"))
+        dlr_cli_set_text(&s->survives, dlr_cli_event_text(e, "survives"));
     s->step = -1;
     s->rate = 0;
 }
@@ -332,6 +334,7 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     free(s->why);
     free(s->no_memory_why);
     free(s->degraded_node);
+    free(s->survives);
     free(s->progress);
     json_decref(s->saving);
     json_decref(s->cadence);

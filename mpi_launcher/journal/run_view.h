@@ -91,6 +91,7 @@ struct dlr_cli_state {
     /* since then a second loss may cost committed steps; 0: no */
     int64_t degraded_since_ms;
     char *degraded_node; /* which was lost, or NULL */
+    char *survives;      /* what snapshots survive when protected, or NULL */
     int64_t step;        /* -1: none known in this round */
     int64_t step_ms;
     double rate; /* steps/s, 0 unknown */

@@ -74,6 +74,8 @@ static json_t *want_to_json(const struct dlr_plan_want *w)
         return NULL;
     if (w->ordered && json_object_set_new(j, "ordered", json_true()) < 0)
         return NULL;
+    if (w->group && json_object_set_new(j, "group", json_integer(w->group)) < 0)
+        return NULL;
     if (w->rows && put_parity(j, w) < 0)
         return NULL;
     if (w->limited && json_object_set_new(j, "newest", version_to_json(w->newest)) < 0)
@@ -283,6 +285,8 @@ static int read_want(const json_t *j, struct dlr_plan_want *w)
         rc = read_version(committed, &w->committed);
     if (rc == 0 && json_object_get(j, "rows"))
         rc = read_parity(j, w);
+    if (rc == 0 && json_object_get(j, "group"))
+        rc = dlr_plan_unsigned(j, "group", DLR_PLAN_NODES_MAX, &w->group);
     if (rc == 0)
         rc = read_former(j, w);
     if (rc == 0)

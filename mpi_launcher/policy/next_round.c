@@ -21,6 +21,8 @@ static int fit_places(struct dlr_policy *p, char *why, size_t size)
     unsigned up = dlr_policy_count(p, NODE_UP);
     unsigned n = up < p->conf.nplaces ? up : p->conf.nplaces;
 
+    if (p->conf.group > 1 && n < p->conf.nplaces)
+        n -= n % p->conf.group;
     if (n < p->conf.min_places) {
         snprintf(why, size, "%u nodes are left and %u are needed", up,
                  p->conf.min_places);

@@ -16,6 +16,7 @@
 struct dlr_policy_conf {
     unsigned nnodes;       /* of the allocation, numbered from 0 */
     unsigned nplaces;      /* nodes that a round has */
+    unsigned group;        /* rounds have a multiple of so many, 0 and 1: any number */
     unsigned min_places;   /* that it may do with when no more are left, 0: nplaces */
     unsigned max_restarts; /* within restarts_ms: restart_budget.h */
     int64_t restarts_ms;   /* 0: DLR_RESTART_WINDOW_MS */

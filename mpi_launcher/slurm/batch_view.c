@@ -124,12 +124,13 @@ int dlr_batch_view_write(const struct dlr_batch_view_in *in, FILE *out,
 {
     DLR_AUTO_FREE unsigned *order = calloc(in->n + 1, sizeof(*order));
     DLR_AUTO_FREE unsigned *place = calloc(in->n + 1, sizeof(*place));
+    unsigned group = in->group && in->nplaces % in->group == 0 ? in->group : 1;
     int rc;
 
     if (!order || !place)
         return dlr_fail(err, -ENOMEM, "out of memory");
     dlr_topo_order(in->nodes, in->n, order);
-    if (dlr_topo_choose(in->nodes, order, in->n, in->nplaces, 1, place) < 0)
+    if (dlr_topo_choose(in->nodes, order, in->n, in->nplaces, group, place) < 0)
         return dlr_fail(err, -ENOMEM, "out of memory");
     fprintf(out, "DLROVER_ALL_JOB=%s\nDLROVER_ALL_NODES=%s\n", in->job, in->list);
     if (in->ntasks)

@@ -20,6 +20,7 @@ struct dlr_batch_view_in {
     const char *tasks;           /* SLURM_TASKS_PER_NODE, "2(x3),1"; or NULL */
     const char *cpus;            /* SLURM_JOB_CPUS_PER_NODE, the same form; or NULL */
     const char *ntasks;          /* SLURM_NTASKS or NULL */
+    unsigned group; /* --dlrover-group; none where it does not divide nplaces */
 };
 
 /* How many nodes train: all but the spares, and no more than most (0: no limit), or as

@@ -31,7 +31,7 @@ static void usage(FILE *out)
         "       dlrover-slurm alive JOB NODE,..\n"
         "       dlrover-slurm cancel-steps JOB SRUN-PID\n"
         "       dlrover-slurm queued JOB SRUN-PID\n"
-        "       dlrover-slurm show SPARES STATE-DIR MOST [TOPOLOGY-FILE]\n"
+        "       dlrover-slurm show SPARES STATE-DIR MOST GROUP [TOPOLOGY-FILE]\n"
         "       dlrover-slurm paths NODES TOPOLOGY-FILE\n"
         "Requeues a job without some nodes ('-': none; which, is kept beside the run's "
         "DIR),\n"
@@ -191,12 +191,13 @@ static int show(char **argv)
     unsigned spares, most;
 
     if (dlr_parse_uint(argv[0], 1u << 24, &spares) < 0 ||
-        dlr_parse_uint(argv[2], UINT32_MAX, &most) < 0 || !in.job || !in.list) {
+        dlr_parse_uint(argv[2], UINT32_MAX, &most) < 0 ||
+        dlr_parse_uint(argv[3], UINT32_MAX, &in.group) < 0 || !in.job || !in.list) {
         usage(stderr);
         return 2;
     }
     in.nodes = nodes =
-        read_nodes(in.list, argv[3] ? argv[3] : "", &in.n, &network, &err);
+        read_nodes(in.list, argv[4] ? argv[4] : "", &in.n, &network, &err);
     if (!nodes || dlr_runinfo_job_dir(argv[1], in.job, dir, sizeof(dir), &err) < 0)
         return 1;
     if (dlr_batch_view_places(in.n, spares, most, again ? dlr_batch_view_load(dir) : 0,
@@ -251,7 +252,7 @@ int main(int argc, char **argv)
     if (argc == 4 &&
         (dlr_streq(argv[1], "cancel-steps") || dlr_streq(argv[1], "queued")))
         return steps_of(argv[1], argv + 2);
-    if ((argc == 5 || argc == 6) && dlr_streq(argv[1], "show"))
+    if ((argc == 6 || argc == 7) && dlr_streq(argv[1], "show"))
         return show(argv + 2);
     if (argc == 4 && dlr_streq(argv[1], "paths"))
         return paths(argv + 2);

@@ -164,6 +164,7 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
     struct dlr_policy_conf pc = {
         .nnodes = s->members->n,
         .nplaces = dlr_sup_full_places(s->planning),
+        .group = s->conf.group,
         .min_places = s->conf.nodes.min,
         .max_restarts = s->conf.max_restarts.count,
         .restarts_ms = s->conf.max_restarts.per_ms,
@@ -248,6 +249,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, int srun_words,
     if ((rc = dlr_sup_load_state(s, err)) < 0 ||
         (rc = dlr_sup_plan_step(s->planning, holder, s->took_over, err)) < 0 ||
         (rc = dlr_sup_redundancy_check(s->copies, err)) < 0 ||
+        (rc = dlr_sup_group_check(s->planning, err)) < 0 ||
         (rc = dlr_sup_resize_check(s->planning, err)) < 0 ||
         (rc = dlr_sup_vetted_check(s->versions, err)) < 0 ||
         (dlr_sup_adopt_wanted(s->rounds) && (rc = adopt_places(s, err)) < 0) ||

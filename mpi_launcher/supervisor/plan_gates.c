@@ -131,6 +131,11 @@ static void put_keepers(void *arg, unsigned place, json_t *row)
         json_object_set_new(row, "partners", dlr_sup_holder_names(s->copies, place));
 }
 
+static void put_survival(void *arg, json_t *row)
+{
+    dlr_sup_put_survival(((struct dlr_sup *)arg)->copies, row);
+}
+
 static void on_reported(void *arg, const struct dlr_plan_report *reports, unsigned n)
 {
     dlr_sup_persist_reports(((struct dlr_sup *)arg)->disk, reports, n);
@@ -152,6 +157,7 @@ const struct dlr_sup_planning_ops dlr_sup_planning_ops = {
     .replanned = on_replanned,
     .reseated = on_reseated,
     .beside = put_keepers,
+    .survives = put_survival,
     .request = dlr_sup_next_request,
     .round = dlr_sup_round_now,
     .since = dlr_sup_phase_since,

@@ -144,9 +144,9 @@ int dlr_batch_env(const struct dlr_spank_conf *conf, char *const env[],
                   struct dlr_task_env *ret, struct dlr_err *err)
 {
     DLR_AUTO_FREE char *text = NULL;
-    char path[DLR_OPT_TEXT + 32], spares[16], most[16], state_dir[DLR_OPT_TEXT];
-    char topology[DLR_OPT_TEXT], verb[] = "show";
-    char *argv[] = {path, verb, spares, state_dir, most, topology, NULL};
+    char path[DLR_OPT_TEXT + 32], spares[16], most[16], group[16],
+        state_dir[DLR_OPT_TEXT], topology[DLR_OPT_TEXT], verb[] = "show";
+    char *argv[] = {path, verb, spares, state_dir, most, group, topology, NULL};
     char *line, *rest;
     int rc;
 
@@ -160,6 +160,7 @@ int dlr_batch_env(const struct dlr_spank_conf *conf, char *const env[],
     dlr_format(path, sizeof(path), "%s/" PROGRAM, conf->libexec);
     dlr_format(spares, sizeof(spares), "%u", conf->job.spares);
     dlr_format(most, sizeof(most), "%u", conf->job.nodes.max);
+    dlr_format(group, sizeof(group), "%u", conf->job.group);
     dlr_format(state_dir, sizeof(state_dir), "%s", conf->job.state_dir);
     dlr_format(topology, sizeof(topology), "%s", conf->job.topology_file);
     rc = run(argv, env, text);

@@ -61,7 +61,8 @@ struct dlr_sup_copies {
     /* nodes of the last round that was prepared; NULL: none */
     int *holders_of_last_round;
     unsigned nkept;
-    bool last_round_whole; /* and they have all of the newest version */
+    char survives[DLR_TOPO_SURVIVAL_TEXT]; /* as told last */
+    bool last_round_whole;                 /* and they have all of the newest version */
 
     struct dlr_sup_transfers transfers;
     bool preparing;

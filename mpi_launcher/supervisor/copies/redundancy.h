@@ -26,6 +26,10 @@ int dlr_sup_holder_node(const struct dlr_sup_copies *copies, unsigned place,
 /* Which holder node is to the ranks of place, -1: none. */
 int dlr_sup_holder_of(const struct dlr_sup_copies *copies, unsigned place,
                       unsigned node);
+/* "survives": any one node, or what else (hwloc_topo/holders.h), when that is not what
+ * was told last. Nothing where nobody else keeps anything.
+ */
+void dlr_sup_put_survival(struct dlr_sup_copies *copies, json_t *row);
 json_t *dlr_sup_holder_names(const struct dlr_sup_copies *copies, unsigned place);
 
 /* The rank's holders are asked for slots as its own node has them; not before all nodes

@@ -40,6 +40,7 @@ void dlr_sup_fill_want(struct dlr_sup_planning *planning, struct dlr_plan_want *
     want->prefer = planning->prefer;
     want->nprefer = planning->prefer ? planning->step.nprefer : 0;
     want->ordered = planning->step.ordered;
+    want->group = planning->env.conf->group;
     want->full = planning->full;
     want->nfull = planning->nfull;
     planning->ops->want(planning->arg, want);
@@ -66,22 +67,49 @@ static json_t *place_row(const struct dlr_sup_planning *planning, unsigned place
     return row;
 }
 
+static json_t *order_row(const struct dlr_topo_cost *order)
+{
+    return json_pack("{s:i,s:i,s:i}", "apart", (int)order->apart, "least",
+                     (int)order->least, "split", (int)order->split);
+}
+
+/* Once, and when it changes. */
+static void tell_groups(struct dlr_sup_planning *planning)
+{
+    const struct dlr_topo_cost *order = &planning->plan.order;
+    unsigned group = planning->env.conf->group;
+
+    if (order->split == planning->split)
+        return;
+    planning->split = order->split;
+    if (order->split)
+        dlr_user_line(planning->env.io,
+                      "--dlrover-group=%u: %u of %u groups are not under one leaf "
+                      "switch, the first is of places %u to %u, under %u",
+                      group, order->split, planning->plan.nplaces / group,
+                      order->first * group, order->first * group + group - 1,
+                      order->leaves);
+}
+
 json_t *dlr_sup_plan_rows(const struct dlr_sup_planning *planning)
 {
     const struct dlr_plan *plan = &planning->plan;
-    json_t *places = json_array(), *spares = json_array();
+    json_t *places = json_array(), *spares = json_array(), *row;
 
     for (unsigned i = 0; i < plan->nplaces; i++)
         json_array_append_new(places, place_row(planning, i));
     for (unsigned i = 0; i < plan->nspares; i++)
         json_array_append_new(spares, json_string(plan->spares[i].name));
-    return json_pack("{s:I,s:o,s:o,s:o}", "round",
-                     (json_int_t)planning->ops->round(planning->arg), "places", places,
-                     "spares", spares, "restore",
-                     dlr_sup_version(plan->restore ? &plan->version : NULL));
+    row = json_pack("{s:I,s:o,s:o,s:o,s:o}", "round",
+                    (json_int_t)planning->ops->round(planning->arg), "places", places,
+                    "spares", spares, "restore",
+                    dlr_sup_version(plan->restore ? &plan->version : NULL), "order",
+                    order_row(&plan->order));
+    planning->ops->survives(planning->arg, row);
+    return row;
 }
 
-void dlr_sup_tell_plan(const struct dlr_sup_planning *planning)
+void dlr_sup_tell_plan(struct dlr_sup_planning *planning)
 {
     const struct dlr_plan *plan = &planning->plan;
     int64_t took_ms = dlr_sup_now() - planning->ops->since(planning->arg);
@@ -95,6 +123,7 @@ void dlr_sup_tell_plan(const struct dlr_sup_planning *planning)
         json_array_append_new(notes, json_string(plan->notes[i]));
         dlr_user_line(planning->env.io, "%s", plan->notes[i]);
     }
+    tell_groups(planning);
     dlr_sup_tell_verdicts(planning, plan);
     json_object_set_new(row, "took_ms", json_integer(took_ms));
     json_object_set_new(row, "out", out);

@@ -40,7 +40,7 @@ int dlr_sup_plan_adopt(struct dlr_sup_planning *planning, const json_t *plan);
 void dlr_sup_plan_drop(struct dlr_sup_planning *planning);
 
 /* To the journal and the user, when the round has its number. */
-void dlr_sup_tell_plan(const struct dlr_sup_planning *planning);
+void dlr_sup_tell_plan(struct dlr_sup_planning *planning);
 /* Its places, spares and the version to restore. */
 json_t *dlr_sup_plan_rows(const struct dlr_sup_planning *planning);
 

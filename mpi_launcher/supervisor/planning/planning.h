@@ -49,6 +49,10 @@ struct dlr_sup_planning_ops {
     int (*reseated)(void *arg, const unsigned *tasks, const unsigned *ranks);
     /* Puts what stands beside a place into its row: who keeps its copies. */
     void (*beside)(void *arg, unsigned place, json_t *row);
+    /* Puts what all of its copies together survive into the plan's, when that is not
+     * what was told last.
+     */
+    void (*survives)(void *arg, json_t *row);
     /* Asked: the id of a request to agents. */
     uint64_t (*request)(void *arg);
     /* Asked: which round is it? When did the present phase begin? */

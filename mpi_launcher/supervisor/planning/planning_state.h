@@ -54,6 +54,7 @@ struct dlr_sup_planning {
     struct dlr_plan plan;                 /* world 0: there was none yet */
     struct dlr_plan_former_place *former; /* and what the next one must know: */
     unsigned nformer;
+    unsigned split;            /* groups on several leaves, as told last */
     struct dlr_plan_out *full; /* they had no room for what they were to restore */
     unsigned nfull;
     /* the nodes by every check before the first round of an allocation: due, and was */

@@ -6,8 +6,10 @@
 #include "mpi_launcher/supervisor/planning/resize.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "common/base/log.h"
+#include "common/base/str.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/nodes/peers.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
@@ -26,6 +28,25 @@ int dlr_sup_resize_check(const struct dlr_sup_planning *planning, struct dlr_err
                         "snapshot is on %u nodes: say %u or more",
                         least, copies + 1, copies + 1);
     return 0;
+}
+
+int dlr_sup_group_check(const struct dlr_sup_planning *planning, struct dlr_err *err)
+{
+    unsigned group = planning->env.conf->group, n = planning->full_places;
+    char divisors[128] = "1";
+
+    if (group && n % group == 0)
+        return 0;
+    for (unsigned k = 2; k <= n; k++) {
+        size_t used = strlen(divisors);
+
+        if (n % k == 0 && used + 16 < sizeof(divisors))
+            dlr_format(divisors + used, sizeof(divisors) - used, ", %u", k);
+    }
+    return dlr_fail(err, -EINVAL,
+                    "--dlrover-group=%u does not divide the %u training nodes of this "
+                    "run: these do: %s",
+                    group, n, divisors);
 }
 
 /* The step is planned for so many, and what follows from that. */

@@ -82,6 +82,14 @@ static const struct {
      "round 0 is planned: 1 node"},
     {"{\"event\":\"links\",\"round\":0,\"pairs\":6,\"rounds\":3,\"took_ms\":210}",
      "the nodes measured 6 links in 3 rounds and 0.21 s"},
+    {"{\"event\":\"plan\",\"round\":0,\"places\":[{\"node\":\"n1\",\"first\":0,\"tasks\":1,"
+     "\"moved\":false}],\"order\":{\"apart\":4,\"least\":2,\"split\":1},"
+     "\"survives\":\"any one node\"}",
+     "round 0 is planned: 1 node; 1 group is not under one leaf switch, 2 neighbours more "
+     "than must be on two leaf switches; snapshots survive any one node"},
+    {"{\"event\":\"plan\",\"round\":0,\"places\":[{\"node\":\"n1\",\"first\":0,\"tasks\":1,"
+     "\"moved\":false}],\"order\":{\"apart\":2,\"least\":2,\"split\":0}}",
+     "round 0 is planned: 1 node"},
     {"{\"event\":\"copy_failed\",\"rank\":3,\"from\":\"n1\",\"to\":\"n2\",\"why\":\"x\"}",
      "the copy of rank 3 could not go from n1 to n2: x"},
     {"{\"event\":\"prepared\",\"round\":0,\"took_ms\":18,\"copies\":0}",

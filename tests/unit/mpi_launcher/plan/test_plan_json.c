@@ -267,6 +267,7 @@ static void the_input_survives_json(void **state)
     w.want.prefer = nodes;
     w.want.nprefer = 2;
     w.want.ordered = true;
+    w.want.group = 2;
     w.want.ranks = ranks;
     w.want.members = 2;
     w.want.rows = 1;
@@ -313,6 +314,8 @@ static void an_input_may_be_empty_but_not_wrong(void **state)
                                       WORLDS("[{\"tasks\":[1048576,1]}]"),
                                       WORLDS("[{},{},{},{},{}]"),
                                       "{\"want\":{\"tasks\":[1],\"prefer\":[7]}}",
+                                      "{\"want\":{\"tasks\":[1],\"group\":-1}}",
+                                      "{\"want\":{\"tasks\":[1],\"group\":[]}}",
                                       "{\"want\":{\"rejected\":[{\"where\":\"x\"}]}}",
                                       "{\"want\":{\"full\":[{\"node\":\"n\"}]}}",
                                       "{\"survey\":{\"peer_timeout_ms\":-1}}",

@@ -461,12 +461,13 @@ static void srun_that_starts_tasks_in_between_is_not_refused(void **state)
 }
 
 /* Four places that two may do for, in round 0 without a spare. */
-static struct dlr_policy *elastic(struct policy_log *l)
+static struct dlr_policy *elastic_by(struct policy_log *l, unsigned group)
 {
     struct dlr_policy_conf conf = policy_conf;
     struct dlr_policy *p;
 
     conf.min_places = 2;
+    conf.group = group;
     p = policy_new(l, &conf);
     dlr_policy_lost_before(p, 4);
     dlr_policy_start(p, 0);
@@ -476,6 +477,11 @@ static struct dlr_policy *elastic(struct policy_log *l)
     dlr_policy_prepared(p, 0, NULL, 30);
     l->text[0] = '\0';
     return p;
+}
+
+static struct dlr_policy *elastic(struct policy_log *l)
+{
+    return elastic_by(l, 0);
 }
 
 static void
@@ -502,6 +508,17 @@ fewer_nodes_go_on_down_to_the_least_and_more_when_they_are_back(void **state)
     assert_string_equal(l.text, "stop resize2 meet stop persist ");
     dlr_policy_persisted(p, 200);
     assert_string_equal(l.why, "1 nodes are left and 2 are needed");
+    dlr_policy_free(p);
+}
+
+static void fewer_nodes_are_whole_groups(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = elastic_by(&l, 2);
+
+    dlr_policy_node_dead(p, 1, "silent", 100);
+    policy_all_clean(p, 0, 120);
+    assert_string_equal(l.text, "end0 node resize2 meet ");
     dlr_policy_free(p);
 }
 
@@ -546,6 +563,7 @@ int main(void)
         cmocka_unit_test(words_of_an_older_round_are_ignored),
         cmocka_unit_test(
             fewer_nodes_go_on_down_to_the_least_and_more_when_they_are_back),
+        cmocka_unit_test(fewer_nodes_are_whole_groups),
         cmocka_unit_test(a_step_that_cannot_be_smaller_is_requeued),
         cmocka_unit_test(srun_that_is_refused_twice_ends_the_run),
         cmocka_unit_test(srun_that_starts_nothing_and_ends_well_is_tried_once_more),

@@ -100,6 +100,11 @@ static void put_beside(void *arg, unsigned place, json_t *row)
     json_object_set_new(row, "beside", json_integer(place));
 }
 
+static void put_survival(void *arg, json_t *row)
+{
+    json_object_set_new(row, "survives", json_string("any one node"));
+}
+
 /* Two places of the four nodes, a rank at each, whose copies the other one keeps. */
 static int begin(void **state)
 {
@@ -107,6 +112,7 @@ static int begin(void **state)
                                                     .kept = on_kept,
                                                     .reseated = on_reseated,
                                                     .beside = put_beside,
+                                                    .survives = put_survival,
                                                     .round = round_now};
     static char n[NODES][3] = {"n0", "n1", "n2", "n3"};
     char *names[NODES] = {n[0], n[1], n[2], n[3]};
@@ -329,7 +335,9 @@ static void a_place_is_told_with_what_others_put_beside_it(void **state)
               "\"tasks\":1,\"moved\":false,\"partner\":\"n1\",\"beside\":0},"
               "{\"node\":\"n1\",\"leaf\":\"\",\"path\":\"\",\"first\":1,\"tasks\":1,"
               "\"moved\":false,"
-              "\"partner\":\"n0\",\"beside\":1}],\"spares\":[],\"restore\":null}");
+              "\"partner\":\"n0\",\"beside\":1}],\"spares\":[],\"restore\":null,"
+              "\"order\":{\"apart\":0,\"least\":0,\"split\":0},"
+              "\"survives\":\"any one node\"}");
 }
 
 int main(void)

@@ -160,6 +160,35 @@ static void the_least_number_of_nodes_has_room_for_all_copies(void **state)
     end();
 }
 
+static void a_group_must_divide_the_nodes(void **state)
+{
+    static const struct {
+        unsigned group;
+        const char *text;
+    } rows[] = {
+        {1, ""},
+        {2, ""},
+        {4, ""},
+        {0, "--dlrover-group=0 does not divide the 4 training nodes of this run: these "
+            "do: 1, 2, 4"},
+        {3, "--dlrover-group=3 does not divide the 4 training nodes of this run: these "
+            "do: 1, 2, 4"},
+        {8, "--dlrover-group=8 does not divide the 4 training nodes of this run: these "
+            "do: 1, 2, 4"},
+    };
+    struct dlr_err err;
+
+    begin();
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        conf.group = rows[i].group;
+        err.text[0] = '\0';
+        assert_int_equal(dlr_sup_group_check(planning, &err),
+                         rows[i].text[0] ? -EINVAL : 0);
+        assert_string_equal(err.text, rows[i].text);
+    }
+    end();
+}
+
 static void former_places_are_known_for_four_sizes(void **state)
 {
     struct dlr_parity_sets sets;
@@ -248,6 +277,7 @@ int main(void)
         cmocka_unit_test(all_are_told_of_another_number_of_places),
         cmocka_unit_test(places_that_copies_cannot_be_kept_on_are_refused),
         cmocka_unit_test(the_least_number_of_nodes_has_room_for_all_copies),
+        cmocka_unit_test(a_group_must_divide_the_nodes),
         cmocka_unit_test(former_places_are_known_for_four_sizes),
         cmocka_unit_test(places_that_the_newest_version_needs_are_not_forgotten),
         cmocka_unit_test(a_supervisor_that_takes_over_knows_who_made_the_version),
