@@ -9,7 +9,7 @@
 
 /* -EINVAL with one line when --dlrover-nodes cannot be kept. */
 int dlr_sup_resize_check(const struct dlr_sup_planning *planning, struct dlr_err *err);
-/* The same of --dlrover-group, which must divide the places. */
+/* The same of --dlrover-group, which must divide the places, unless that is one. */
 int dlr_sup_group_check(const struct dlr_sup_planning *planning, struct dlr_err *err);
 /* The round that is taken over has as many places as it has: "replanned". */
 int dlr_sup_resize_adopted(struct dlr_sup_planning *planning, struct dlr_err *err);

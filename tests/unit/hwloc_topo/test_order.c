@@ -134,6 +134,9 @@ static void only_lost_places_move(void **state)
         {"s.l9.n1 s.l1.n2 s.l1.n3 s.l2.n4", 2, "ab", "n4 n3"},
         /* a nearer switch above the leaf counts */
         {"r.a.l0.n1 r.b.l0.n2 r.a.l1.n3", 1, "a", "n3"},
+        /* what is between two nodes is still between them when others are paired */
+        {"r.a.l0.n1 r.b.l0.n2 r.b.l2.n3 r.b.l0.n4 r.b.l1.n5 s.x.l0.n6", 3, "abc",
+         "n6 n4 n5"},
         /* the domain before the leaf */
         {"r.l0.~d0.n1 r.l0.~d1.n2 r.l0.~d0.n3", 1, "a", "n3"},
         {"r.l0.~d0.n1 r.l1.~d0.n2 r.l0.~d1.n3", 1, "a", "n3"},

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "mpi_launcher/cli/args.h"
 #include "mpi_launcher/cli/status_view.h"
@@ -446,6 +447,31 @@ static void a_gap_in_protection_has_a_beginning_and_an_end(void **state)
     dlr_cli_state_done(&s);
 }
 
+/* The journal says it when it changes. */
+static void what_snapshots_survive_is_known_until_it_changes(void **state)
+{
+    static const char first[] =
+        "{\"time\":\"2026-11-21T03:00:12.000Z\",\"event\":\"plan\",\"round\":0,"
+        "\"places\":[],\"survives\":\"any one node, any one leaf switch\"}";
+    static const char next[] = "{\"time\":\"2026-11-21T03:00:13.000Z\","
+                               "\"event\":\"plan\",\"round\":1,\"places\":[]}";
+    struct dlr_cli_look look = {0};
+    struct dlr_cli_run run = {.job = "7", .run = "r", .journal = "j"};
+    struct dlr_cli_state s;
+    DLR_AUTO_FREE char *text = NULL;
+    size_t size = 0;
+
+    dlr_cli_state_init(&s);
+    dlr_cli_state_line(&s, first, sizeof(first) - 1);
+    dlr_cli_state_line(&s, next, sizeof(next) - 1);
+    look.out = open_memstream(&text, &size);
+    dlr_cli_view(&look, &s, &run, s.last_ms);
+    fclose(look.out);
+    assert_non_null(strstr(text, "survives"));
+    assert_non_null(strstr(text, "any one node, any one leaf switch\n"));
+    dlr_cli_state_done(&s);
+}
+
 static void a_lost_node_shows_beside_the_one_that_took_over(void **state)
 {
     struct dlr_cli_state s;
@@ -655,6 +681,7 @@ int main(void)
         cmocka_unit_test(spans_are_short),
         cmocka_unit_test(times_are_read_as_people_write_them),
         cmocka_unit_test(slips_find_the_word_that_was_meant),
+        cmocka_unit_test(what_snapshots_survive_is_known_until_it_changes),
         cmocka_unit_test(a_gap_in_protection_has_a_beginning_and_an_end),
         cmocka_unit_test(a_lost_node_shows_beside_the_one_that_took_over),
         cmocka_unit_test(ends_are_told_apart),

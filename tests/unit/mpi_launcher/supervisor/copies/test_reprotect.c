@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "common/base/str.h"
+#include "common/json/message.h"
 #include "mpi_launcher/supervisor/copies/fetch.h"
 #include "mpi_launcher/supervisor/copies/orders.h"
 #include "mpi_launcher/supervisor/copies/redundancy.h"
@@ -192,6 +193,31 @@ static void lose_node_1(void)
     assert_int_equal(dlr_commit_round(commit, 1, PLACES, &planning.plan.version), 0);
     dlr_sup_holders_keep(copies);
     dlr_reprotect_start(copies);
+}
+
+static void expect_survival(const char *want)
+{
+    DLR_AUTO_JSON json_t *row = json_object();
+    const char *text;
+
+    assert_int_equal(dlr_sup_holders_make(copies), 0);
+    dlr_sup_put_survival(copies, row);
+    text = json_string_value(json_object_get(row, "survives"));
+    assert_string_equal(text ? text : "", want);
+}
+
+/* Two leaves of two nodes each; then node 4 is in the place of node 1, and then node 6,
+ * which is on the other leaf.
+ */
+static void what_copies_survive_is_told_when_it_changes(void **state)
+{
+    expect_survival("any one node, any one leaf switch");
+    put(1, 4);
+    expect_survival("");
+    put(1, 6);
+    expect_survival("any one node, not leaf switch 'l1' (1 of 2)");
+    put(1, 1);
+    expect_survival("any one node, any one leaf switch");
 }
 
 static void done(unsigned node, uint64_t id, int rc, const char *why)
@@ -409,6 +435,8 @@ static void smaller_sets_than_asked_for_are_told_with_what_they_cost(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_copies_survive_is_told_when_it_changes,
+                                        with_partners, end),
         cmocka_unit_test_setup_teardown(
             what_a_lost_node_kept_is_made_again_before_anything_is_saved, with_partners,
             end),

@@ -186,6 +186,9 @@ static void a_group_must_divide_the_nodes(void **state)
                          rows[i].text[0] ? -EINVAL : 0);
         assert_string_equal(err.text, rows[i].text);
     }
+    planning->full_places = 1; /* another srun of the job, on one node */
+    conf.group = 4;
+    assert_int_equal(dlr_sup_group_check(planning, &err), 0);
     end();
 }
 
