@@ -38,7 +38,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
 
 # bats test_tags=production
 @test "a node that dies: a spare under the same switch takes its ranks, no other moves" {
-    job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 30 --iter-ms 100)
+    job=$(submit -N5 --dlrover-spares=1 --dlrover-group=2 plain.sh --iterations 30 --iter-ms 100)
     await "$job" running
     "$VC" kill n2
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
@@ -51,6 +51,9 @@ result() { output "$1" | grep -x "done: sum $2"; }
     alice /opt/dlrover/bin/dlrover topo "$job" | grep -x '    n2          dead: .*'
     [ "$(events "$job" 'select(.event=="round_end")|[.cause,.restarts]')" = '["node",0]' ]
     output "$job" | grep -x "rank 1 on n3"
+    # two leaves of two nodes in each round: what copies survive is said once
+    [ "$(events "$job" 'select(.event=="plan").order|[.apart,.least,.split]' | sort -u)" = '[2,2,0]' ]
+    [ "$(events "$job" 'select(.event=="plan").survives')" = $'"any one node, any one leaf switch"\nnull' ]
 }
 
 # bats test_tags=production
@@ -198,6 +201,9 @@ SH
     job=$(submit -N2 --dlrover-spares=2 plain.sh)
     [ "$(await_job "$job")" = "FAILED 2:0" ]
     output "$job" | grep -F "dlrover: --dlrover-spares=2 leaves no node to train on in an allocation of 2"
+    job=$(submit -N3 --dlrover-group=2 plain.sh)
+    [ "$(await_job "$job")" = "FAILED 2:0" ]
+    output "$job" | grep -F "dlrover: --dlrover-group=2 does not divide the 3 training nodes of this run: these do: 1, 3"
     job_file pty.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j

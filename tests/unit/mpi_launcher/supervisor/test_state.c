@@ -179,7 +179,8 @@ static void a_state_that_is_too_long_is_not_read(void **state)
     "{\"v\":2,\"out\":[],\"verdicts\":[],\"places\":[{\"node\":\"n0\",\"topo\":\"s0.n0\"," \
     "\"cpus\":2,\"port\":0,\"first\":0,\"tasks\":1,\"partner\":1,\"moved\":false}," \
     "{\"node\":\"n1\",\"topo\":\"s0.n1\",\"cpus\":2,\"port\":0,\"first\":1,\"tasks\":2," \
-    "\"partner\":0,\"moved\":false}],\"spares\":[],\"world\":3,\"sources\":[" \
+    "\"partner\":0,\"moved\":false}],\"spares\":[],\"world\":3,\"order\":{\"apart\":2," \
+    "\"least\":1,\"split\":4,\"first\":3,\"leaves\":5},\"sources\":[" \
     "{\"from\":\"local\",\"bytes\":9},{\"from\":\"local\",\"bytes\":9}," \
     "{\"from\":\"node\",\"where\":\"n0\",\"bytes\":9}],\"notes\":[]," \
     "\"restore\":{\"vround\":3,\"step\":40}}"
