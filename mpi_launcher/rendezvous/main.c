@@ -208,13 +208,14 @@ static void share_clock(struct meeting *m, struct dlr_report_clock *ret_clock)
 static void play_tournament(struct meeting *m)
 {
     const struct dlr_plan_survey *s = &m->input.survey;
-    const char *path = getenv("SLURM_TOPOLOGY_ADDR");
+    struct dlr_topo_node self = {0};
     int mine = m->rc == 0 && s->network_ms > 0, all;
 
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (all)
-        dlr_net_tournament(m->node, path ? path : "", s->no_stragglers, s->network_ms,
-                           &m->net);
+    if (!all)
+        return;
+    dlr_report_place(s, &self);
+    dlr_net_tournament(self.name, self.path, s->no_stragglers, s->network_ms, &m->net);
 }
 
 static void make_report(struct meeting *m, const struct dlr_report_clock *clock)

@@ -31,17 +31,22 @@ void dlr_report_node_name(char *buf, size_t size)
     buf[size - 1] = '\0';
 }
 
-static void who(struct dlr_plan_report *r)
+static void place(struct dlr_topo_node *node)
 {
     const char *path = getenv("SLURM_TOPOLOGY_ADDR");
+
+    dlr_report_node_name(node->name, sizeof(node->name));
+    if (!path || !path[0] || dlr_format(node->path, sizeof(node->path), "%s", path) < 0)
+        memcpy(node->path, node->name, sizeof(node->name));
+}
+
+static void who(struct dlr_plan_report *r)
+{
     DLR_AUTO_FREE char *boot = NULL;
     size_t size;
 
     memset(r, 0, sizeof(*r));
-    dlr_report_node_name(r->node.name, sizeof(r->node.name));
-    if (!path || !path[0] ||
-        dlr_format(r->node.path, sizeof(r->node.path), "%s", path) < 0)
-        memcpy(r->node.path, r->node.name, sizeof(r->node.name));
+    place(&r->node);
     if (dlr_file_load(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 256, &boot, &size,
                       NULL) == 0)
         dlr_format(r->boot, sizeof(r->boot), "%.*s", (int)strcspn(boot, "\n"), boot);
@@ -54,6 +59,13 @@ static void take_path(const struct dlr_plan_survey *s, struct dlr_topo_node *nod
     for (unsigned i = 0; s->peer_paths && i < s->npeers; i++)
         if (s->peer_paths[i] && dlr_streq(s->peer_nodes[i], node->name))
             dlr_format(node->path, sizeof(node->path), "%s", s->peer_paths[i]);
+}
+
+void dlr_report_place(const struct dlr_plan_survey *survey,
+                      struct dlr_topo_node *ret_node)
+{
+    place(ret_node);
+    take_path(survey, ret_node);
 }
 
 /* JSON takes UTF-8 only, and paths in reasons can be anything. */

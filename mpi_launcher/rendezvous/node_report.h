@@ -17,6 +17,10 @@ struct dlr_report_clock {
 /* Name of this node as Slurm knows it, else its host name. */
 void dlr_report_node_name(char *buf, size_t size);
 
+/* This node and its place in the network: by the survey, else as its slurmd says. */
+void dlr_report_place(const struct dlr_plan_survey *survey,
+                      struct dlr_topo_node *ret_node);
+
 /* Makes the report. Cannot fail: what could not be found out is a check called "report"
  * with the verdict FAIL, so that the node is left out and everybody knows why.
  * Blocking: reads every snapshot of the run, asks peers for at most peer_timeout_ms.
