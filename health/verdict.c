@@ -45,7 +45,8 @@ enum dlr_health_verdict dlr_health_worst(const struct dlr_health_result *r, size
     return worst;
 }
 
-static void say(struct dlr_health_result *ret, size_t at, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static void
+say(struct dlr_health_result *ret, size_t at, const char *fmt, va_list ap)
 {
     vsnprintf(ret->reason + at, sizeof(ret->reason) - at, fmt, ap);
     for (char *p = ret->reason; *p;
