@@ -32,6 +32,8 @@ struct topo {
     struct dlr_topo_node *nodes;
     struct dlr_cli_seat *seats;
     char (*ranks)[RANKS];
+    struct dlr_cli_links *links;
+    struct dlr_cli_run run;
     struct dlr_cli_state state;
     size_t n;
 };
@@ -184,25 +186,25 @@ static void take_text(char *buf, size_t size, const struct dlr_cli_state *s,
 
 static int load_job(struct topo *t, struct dlr_err *err)
 {
-    struct dlr_cli_run run;
     int rc;
 
     t->where.job = t->word;
-    rc = dlr_cli_find(&t->where, &run, err);
+    rc = dlr_cli_find(&t->where, &t->run, err);
     if (rc == 0)
-        rc = read_journal(t, run.journal, err);
+        rc = read_journal(t, t->run.journal, err);
     if (rc < 0)
         return rc;
     t->n = t->state.nnodes;
     t->nodes = calloc(t->n + 1, sizeof(*t->nodes));
     t->seats = calloc(t->n + 1, sizeof(*t->seats));
     t->ranks = calloc(t->n + 1, sizeof(*t->ranks));
-    if (!t->nodes || !t->seats || !t->ranks)
+    t->links = calloc(t->n + 1, sizeof(*t->links));
+    if (!t->nodes || !t->seats || !t->ranks || !t->links)
         return dlr_fail(err, -ENOMEM, "out of memory");
     for (size_t i = 0; i < t->n; i++)
         take_node(t, i);
     snprintf(t->title, sizeof(t->title), "run %.200s of job %.200s, round %lld",
-             run.run, run.job, (long long)t->state.round);
+             t->run.run, t->run.job, (long long)t->state.round);
     take_text(t->source, sizeof(t->source), &t->state, "source");
     take_text(t->note, sizeof(t->note), &t->state, "note");
     return 0;
@@ -222,6 +224,8 @@ static int show(struct topo *t)
 
     if (dlr_cli_topo_make(&tree) < 0)
         return -ENOMEM;
+    if (t->links)
+        dlr_cli_topo_links(&tree, t->run.journal, t->links);
     if (t->json && (j = dlr_cli_topo_json(&tree))) {
         json_dumpf(j, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
         putchar('\n');
@@ -257,6 +261,7 @@ int dlr_cli_topo(int argc, char **argv)
     free(t.nodes);
     free(t.seats);
     free(t.ranks);
+    free(t.links);
     dlr_cli_state_done(&t.state);
     return rc < 0 ? DLR_CLI_FAIL : DLR_CLI_OK;
 }

@@ -142,6 +142,15 @@ static int text_names(const struct dlr_cli_topo *t, int at, unsigned depth, FILE
     return at;
 }
 
+static void text_links(const struct dlr_cli_links *l, FILE *out)
+{
+    if (l->n == 1)
+        fprintf(out, ", link %.0f MB/s (%s)", l->least, l->peer);
+    else if (l->n)
+        fprintf(out, ", %u links %.0f (%s) to %.0f MB/s", l->n, l->least, l->peer,
+                l->most);
+}
+
 static int text_seat(const struct dlr_cli_topo *t, int at, unsigned depth, FILE *out)
 {
     const struct dlr_cli_box *box = &t->box[at];
@@ -154,6 +163,8 @@ static int text_seat(const struct dlr_cli_topo *t, int at, unsigned depth, FILE 
                 seat->ranks);
     if (seat->partner[0])
         fprintf(out, ", copies on %s", seat->partner);
+    if (t->links)
+        text_links(&t->links[box->node], out);
     if (seat->reason[0])
         fprintf(out, ": %s", seat->reason);
     fputc('\n', out);
@@ -205,6 +216,12 @@ static json_t *node_json(const struct dlr_cli_topo *t, unsigned i)
                          seat->ranks[0] ? seat->ranks : NULL, "partner",
                          seat->partner[0] ? seat->partner : NULL, "reason",
                          seat->reason[0] ? seat->reason : NULL));
+    if (j && t->links && t->links[i].n)
+        json_object_set_new(j, "links",
+                            json_pack("{s:i,s:f,s:s,s:f}", "measured",
+                                      (int)t->links[i].n, "slowest_mbps",
+                                      t->links[i].least, "slowest_to", t->links[i].peer,
+                                      "fastest_mbps", t->links[i].most));
     return j;
 }
 

@@ -16,6 +16,12 @@ struct dlr_cli_seat {
     const char *reason;  /* why it has no place */
 };
 
+struct dlr_cli_links { /* those of a node that were measured */
+    unsigned n;
+    double least, most;       /* MB/s, of the slower direction of each */
+    char peer[DLR_TOPO_NAME]; /* where the slowest leads */
+};
+
 struct dlr_cli_box { /* a switch, a domain or a node */
     const char *label;
     size_t nlabel;
@@ -26,7 +32,8 @@ struct dlr_cli_box { /* a switch, a domain or a node */
 
 struct dlr_cli_topo {
     const struct dlr_topo_node *nodes;
-    const struct dlr_cli_seat *seats; /* [n], or NULL: there is no job */
+    const struct dlr_cli_seat *seats;  /* [n], or NULL: there is no job */
+    const struct dlr_cli_links *links; /* [n], or NULL: none was measured */
     size_t n;
     const char *title, *source, *note; /* lines above; source and note may be "" */
     struct dlr_cli_box *box;           /* [nboxes], 0 is what is above all */
@@ -37,6 +44,12 @@ struct dlr_cli_topo {
 /* Makes the boxes; nodes stand as rank order has them. -ENOMEM. */
 int dlr_cli_topo_make(struct dlr_cli_topo *t);
 void dlr_cli_topo_done(struct dlr_cli_topo *t);
+
+/* Reads what was measured last in the run of that journal into ret[n], which is zero, and
+ * borrows it; without a measurement all stay so.
+ */
+void dlr_cli_topo_links(struct dlr_cli_topo *t, const char *journal,
+                        struct dlr_cli_links *ret);
 
 void dlr_cli_topo_text(const struct dlr_cli_topo *t, FILE *out);
 void dlr_cli_topo_dot(const struct dlr_cli_topo *t, FILE *out);

@@ -32,6 +32,32 @@ scontrol_says() { # TEXT
     [[ $output == "dlrover: no journal: looked for"* ]]
 }
 
+@test "links that the network's measurement has seen are told, whatever is at the end of their file" {
+    local run=$HOME/.dlrover/job-41/r name
+    mkdir -p "$run"
+    cp tests/journals/node-loss.jsonl "$run/events.jsonl"
+    mapfile -t names < <("$dlrover" topo 41 --json | jq -r '.nodes[].node')
+    printf -v name '"%s",' "${names[@]}"
+    {
+        echo '{"v":2,"nodes":["n1"],"links":[]}'
+        echo "{\"v\":2,\"nodes\":[${name}\"gone\"],\"links\":[[0,1,21000,1180,95],[0,2,21000,1176,1180],[1,2,0,0,0],
+            [9,-1,1,1,1],[0,${#names[@]},1,1,1],[],7]}" | tr -d '\n'
+        printf '\n{"v":2,"nodes":["n1"'
+    } >"$run/links.jsonl"
+    run -0 "$dlrover" topo 41
+    [[ $output == *"${names[0]} "*", 2 links 95 (${names[1]}) to 1176 MB/s"* ]]
+    [[ $output == *"${names[1]} "*", link 95 MB/s (${names[0]})"* ]]
+    run -0 jq -c '.nodes[2].links' <("$dlrover" topo 41 --json)
+    [ "$output" = "{\"measured\":1,\"slowest_mbps\":1176,\"slowest_to\":\"${names[0]}\",\"fastest_mbps\":1176}" ]
+    echo garbage >"$run/links.jsonl"
+    run -0 "$dlrover" topo 41
+    [[ $output != *MB/s* ]]
+    rm "$run/links.jsonl"
+    mkfifo "$run/links.jsonl"
+    run -0 timeout 10 "$dlrover" topo 41
+    [[ $output != *MB/s* ]]
+}
+
 @test "a file is shown with what is odd about it, or refused by its line" {
     run -0 "$dlrover" topo "$HOME/topology.conf"
     [[ $output == *"note: node n2 is on leaf0 and leaf1: the first counts"* ]]
