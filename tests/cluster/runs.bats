@@ -225,7 +225,7 @@ SH
 == -N 2 -n 4 n1 n1 n2 n2
 == --ntasks-per-node=2 -N 3 n1 n1 n2 n2 n3 n3
 == -n 6 n1 n1 n2 n2 n4 n5
-== --dlrover-nodes=2:3 n1 n2 n4
+== --dlrover-nodes=2:3 n1 n2 n3
 END
 }
 

@@ -5,7 +5,6 @@
  * for not supported. Else, and for other nodes than FAKE_NVML_NODE where that is set,
  * its GPUs are H100s that are well.
  */
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -121,7 +120,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, device *ret)
         for (;;)
             pause();
     if (number(-1, "crash", ~0u) == index)
-        raise(SIGSEGV);
+        abort(); /* a sanitizer would make another end of a bad access */
     *ret = (device)(uintptr_t)(index + 1);
     return (int)number((int)index, "error", 0);
 }

@@ -128,7 +128,7 @@ static void each_fault_has_its_verdict(void **state)
         {"1.process=999999999", "0,1", "gpu-users", WARN, "GPU 1 (00000000:1C:00.0): process 999999999, which cannot be seen, holds 3.0 GiB"},
         {"1.used=17179869184", "0,1", "gpu-users", WARN, "GPU 1 (00000000:1C:00.0): 16.0 of 80.0 GiB are held by no process that is shown"},
         {"gpus=1,0.mig=1,0.used=17179869184", "0", "gpu-users", SKIP, "no GPU of ours tells"},
-        {"crash=1", "0,1", "gpu", WARN, "dlrover-gpu ended early: signal 11 (Segmentation fault)"},
+        {"crash=1", "0,1", "gpu", WARN, "dlrover-gpu ended early: signal 6 (Aborted)"},
     };
 
     compare(rows, sizeof(rows) / sizeof(*rows), "fake");
