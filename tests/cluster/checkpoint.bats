@@ -229,7 +229,9 @@ for path in sys.argv[1:]:
     "$VC" kill n1
     await "$job" requeue
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    [ "$(events "$job" 'select(.event=="persist").files')" -eq 3 ] # one for each node that is left
+    manifest=$(find "$(alice_home)/.dlrover/job-$job" -name 'manifest-*.json' | sort -V | head -n 1)
+    [ "$(jq '.slices | length' "$manifest")" -eq 4 ]
+    [ "$(events "$job" 'select(.event=="persist").files')" -eq "$(jq '[.slices[].file] | unique | length' "$manifest")" ]
     [ "$(resumed "$job")" -gt 0 ]
     same_bits ref.4
 }

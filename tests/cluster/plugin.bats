@@ -92,11 +92,11 @@ plain_script() { # [DIRECTIVE…]
     echo 'echo "script $*"'
 }
 
-@test "sbatch, salloc and srun --help have a line for each of eleven options" {
+@test "sbatch, salloc and srun --help have a line for each of twelve options" {
     for command in sbatch salloc srun; do
         run -0 as alice "$command" --help
         names=$(sed -nE 's/^ *--(dlrover[a-z-]*)=.*/\1/p' <<<"$output" | paste -sd' ')
-        [ "$names" = "dlrover dlrover-spares dlrover-nodes dlrover-save dlrover-persist dlrover-redundancy dlrover-restore-from dlrover-name dlrover-max-restarts dlrover-state-dir dlrover-set" ]
+        [ "$names" = "dlrover dlrover-spares dlrover-nodes dlrover-group dlrover-save dlrover-persist dlrover-redundancy dlrover-restore-from dlrover-name dlrover-max-restarts dlrover-state-dir dlrover-set" ]
     done
 }
 

@@ -43,8 +43,13 @@ SH
 export LD_LIBRARY_PATH=$HOME/nvml FAKE_NVML=gpus=4,2.error=15 FAKE_NVML_NODE=n2
 srun ./show.sh 1
 SH
-    job=$(submit lost.sh)
-    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    # Where PMIx refused a node, the plan came of the agents' reports, and their step has no GPU (docs/gpu-health.md).
+    for try in 1 2 3 4; do
+        job=$(submit lost.sh)
+        [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+        grep -q "Connection reject" "$(dirname "$(journal "$job")")/rendezvous.log" || break
+    done
+    echo "try $try"
     [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")')" = '"n1 n3 n4"' ]
     [ "$(events "$job" 'select(.event=="plan").out[0].reason')" = '"gpu: GPU 2: it has fallen off the bus (NVML 15)"' ]
     [ "$(output "$job" | grep -c '^round 0 n[134] gpus 0,1,2,3 ')" -eq 3 ]
