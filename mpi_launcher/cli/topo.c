@@ -9,6 +9,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/file.h"
 #include "common/base/str.h"
+#include "common/json/message.h"
 #include "hwloc_topo/networks.h"
 #include "mpi_launcher/cli/args.h"
 #include "mpi_launcher/cli/cli.h"
@@ -23,6 +24,8 @@
 #define ANSWER_MAX (16u << 20) /* of scontrol's */
 #define SCONTROL_MS 20000
 #define RANKS 64
+#define LINKS_MAX (256u << 20) /* bytes of links.jsonl */
+#define JOURNAL "events.jsonl"
 
 struct topo {
     struct dlr_cli_where where;
@@ -210,6 +213,79 @@ static int load_job(struct topo *t, struct dlr_err *err)
     return 0;
 }
 
+/* --- links: what the network's last measurement said, in links.jsonl beside the journal --- */
+
+/* The last line of the file, which may be cut short by a death, as JSON; NULL. */
+static json_t *last_line(const char *journal)
+{
+    size_t dir = strlen(journal) - strlen(JOURNAL), size;
+    DLR_AUTO_FREE char *path = dlr_format_new("%.*slinks.jsonl", (int)dir, journal);
+    DLR_AUTO_FREE char *text = NULL;
+    json_t *j = NULL;
+
+    if (!path || dlr_file_load_own(AT_FDCWD, path, LINKS_MAX, &text, &size, NULL) < 0)
+        return NULL;
+    while (!j && size > 0) {
+        char *line = memrchr(text, '\n', size);
+
+        size = line ? (size_t)(line - text) : 0;
+        j = json_loads(line ? line + 1 : text, JSON_REJECT_DUPLICATES, NULL);
+        text[size] = '\0';
+    }
+    return j;
+}
+
+static long find_node(const struct dlr_cli_topo *t, const char *name)
+{
+    for (size_t i = 0; name && i < t->n; i++)
+        if (dlr_streq(t->nodes[i].name, name))
+            return (long)i;
+    return -1;
+}
+
+/* Of the link to peer, the slower of its two directions. */
+static void add_link(struct dlr_cli_links *l, double mbps, const char *peer)
+{
+    if (l->n == 0 || mbps > l->most)
+        l->most = mbps;
+    if (l->n == 0 || mbps < l->least) {
+        l->least = mbps;
+        dlr_format(l->peer, sizeof(l->peer), "%s", peer);
+    }
+    l->n++;
+}
+
+static double number(const json_t *link, size_t i)
+{
+    return json_number_value(json_array_get(link, i));
+}
+
+static void take_links(struct dlr_cli_topo *t, const char *journal,
+                       struct dlr_cli_links *ret)
+{
+    DLR_AUTO_JSON json_t *j = last_line(journal);
+    const json_t *nodes = json_object_get(j, "nodes"), *link;
+    size_t n = json_array_size(nodes), i;
+    DLR_AUTO_FREE long *at = calloc(n + 1, sizeof(*at));
+
+    for (i = 0; at && i < n; i++)
+        at[i] = find_node(t, json_string_value(json_array_get(nodes, i)));
+    json_array_foreach(json_object_get(j, "links"), i, link)
+    {
+        double a = number(link, 0), b = number(link, 1);
+        double there = number(link, 3), back = number(link, 4);
+        double mbps = there < back ? there : back;
+
+        if (!at || !(a >= 0 && a < (double)n && b >= 0 && b < (double)n) || mbps <= 0)
+            continue; /* 0: no data */
+        if (at[(size_t)a] < 0 || at[(size_t)b] < 0)
+            continue;
+        add_link(&ret[at[(size_t)a]], mbps, t->nodes[at[(size_t)b]].name);
+        add_link(&ret[at[(size_t)b]], mbps, t->nodes[at[(size_t)a]].name);
+    }
+    t->links = ret;
+}
+
 /* --- both ------------------------------------------------------------------------- */
 
 static int show(struct topo *t)
@@ -225,7 +301,7 @@ static int show(struct topo *t)
     if (dlr_cli_topo_make(&tree) < 0)
         return -ENOMEM;
     if (t->links)
-        dlr_cli_topo_links(&tree, t->run.journal, t->links);
+        take_links(&tree, t->run.journal, t->links);
     if (t->json && (j = dlr_cli_topo_json(&tree))) {
         json_dumpf(j, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII);
         putchar('\n');

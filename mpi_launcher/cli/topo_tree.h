@@ -45,12 +45,6 @@ struct dlr_cli_topo {
 int dlr_cli_topo_make(struct dlr_cli_topo *t);
 void dlr_cli_topo_done(struct dlr_cli_topo *t);
 
-/* Reads what was measured last in the run of that journal into ret[n], which is zero, and
- * borrows it; without a measurement all stay so.
- */
-void dlr_cli_topo_links(struct dlr_cli_topo *t, const char *journal,
-                        struct dlr_cli_links *ret);
-
 void dlr_cli_topo_text(const struct dlr_cli_topo *t, FILE *out);
 void dlr_cli_topo_dot(const struct dlr_cli_topo *t, FILE *out);
 void dlr_cli_topo_svg(struct dlr_cli_topo *t, FILE *out);
