@@ -94,8 +94,8 @@ static int reap(struct rig_data *p)
 {
     int status = -1;
 
+    waitpid(p->pid, &status, 0); /* until then it may tell something */
     close(p->fd);
-    waitpid(p->pid, &status, 0);
     p->pid = 0;
     return status;
 }
