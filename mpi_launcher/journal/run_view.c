@@ -42,6 +42,13 @@ static void on_start(struct dlr_cli_state *s, const json_t *e)
     s->rate = 0;
 }
 
+/* Told with whatever has the places, when it is another one than before. */
+static void take_survival(struct dlr_cli_state *s, const json_t *e)
+{
+    if (dlr_cli_event_text(e, "survives"))
+        dlr_cli_set_text(&s->survives, dlr_cli_event_text(e, "survives"));
+}
+
 static void on_plan(struct dlr_cli_state *s, const json_t *e)
 {
     free(s->no_memory_why);
@@ -49,8 +56,7 @@ static void on_plan(struct dlr_cli_state *s, const json_t *e)
     dlr_cli_nodes_plan(s, e);
     s->round = dlr_cli_event_int(e, "round", s->round);
     set_version(&s->restore, json_object_get(e, "restore"));
-    if (dlr_cli_event_text(e, "survives"))
-        dlr_cli_set_text(&s->survives, dlr_cli_event_text(e, "survives"));
+    take_survival(s, e);
     s->step = -1;
     s->rate = 0;
 }
@@ -225,6 +231,7 @@ static const struct {
     {"resumed", DLR_CLI_NOTHING, on_resumed},
     {"rendezvous", DLR_CLI_RENDEZVOUS, NULL},
     {"plan", DLR_CLI_PREPARE, on_plan},
+    {"ranks", DLR_CLI_NOTHING, take_survival},
     {"no_memory", DLR_CLI_NOTHING, on_no_memory},
     {"unprotected", DLR_CLI_NOTHING, on_unprotected},
     {"protected", DLR_CLI_NOTHING, on_protected},

@@ -455,6 +455,9 @@ static void what_snapshots_survive_is_known_until_it_changes(void **state)
         "\"places\":[],\"survives\":\"any one node, any one leaf switch\"}";
     static const char next[] = "{\"time\":\"2026-11-21T03:00:13.000Z\","
                                "\"event\":\"plan\",\"round\":1,\"places\":[]}";
+    static const char reseated[] =
+        "{\"time\":\"2026-11-21T03:00:14.000Z\",\"event\":\"ranks\",\"round\":1,"
+        "\"places\":[],\"survives\":\"any one node\"}";
     struct dlr_cli_look look = {0};
     struct dlr_cli_run run = {.job = "7", .run = "r", .journal = "j"};
     struct dlr_cli_state s;
@@ -469,6 +472,8 @@ static void what_snapshots_survive_is_known_until_it_changes(void **state)
     fclose(look.out);
     assert_non_null(strstr(text, "survives"));
     assert_non_null(strstr(text, "any one node, any one leaf switch\n"));
+    dlr_cli_state_line(&s, reseated, sizeof(reseated) - 1);
+    assert_string_equal(s.survives, "any one node");
     dlr_cli_state_done(&s);
 }
 
