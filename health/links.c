@@ -32,11 +32,14 @@ static const struct {
 static bool look(const struct dlr_health_env *env, const char *who, const char *dir,
                  const char *file, unsigned limit, struct dlr_health_result *ret)
 {
-    double days = dlr_health_days_up(env);
     uint64_t value;
+    double days;
 
     if (!dlr_health_read(env, &value, dir, file))
         return false;
+    if (value < limit) /* they are of a day at least */
+        return true;
+    days = dlr_health_days_up(env);
     if ((double)value >= limit * days)
         dlr_health_add(ret, DLR_HEALTH_WARN,
                        "%s: %" PRIu64 " %s in %.1f days, limit %u a day", who, value,

@@ -18,7 +18,6 @@
 #include "mpi_launcher/cli/cli.h"
 #include "mpi_launcher/doctor/doctor.h"
 
-#define ROOM 64
 #define VIEW_BYTES (32u << 20) /* of sinfo's output */
 #define TURNS 4                /* decisions of one call: look, take, look, keep */
 /* Slurm's times are whole seconds: a drain is compared with others when its own is
@@ -28,7 +27,7 @@
 
 /* What the child leaves. */
 struct outcome {
-    struct dlr_health_result results[ROOM];
+    struct dlr_health_result results[DLR_HEALTH_CHECKS_MAX];
     int n; /* of results, or -errno */
     bool drained;
     char text[2048]; /* lines */
@@ -210,7 +209,8 @@ static void work(const struct dlr_doctor *unused, void *ret)
     r->out = ret;
     openlog("dlrover", LOG_PID, LOG_DAEMON);
     set_environment();
-    r->out->n = dlr_health_run(r->c->env, r->c->checks, r->out->results, ROOM, &err);
+    r->out->n = dlr_health_run(r->c->env, r->c->checks, r->out->results,
+                               DLR_HEALTH_CHECKS_MAX, &err);
     if (r->out->n < 0) {
         say(r, LOG_WARNING, "%s", err.text);
         return;
