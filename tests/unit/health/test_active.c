@@ -2,6 +2,7 @@
 /* build: wrap=fsync */
 /* The checks that load a node: what they say of one that is well, and of faults. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +23,9 @@
 #define N DLR_HEALTH_SIDE
 
 static char dir[64];
-static bool hangs; /* the file system does not answer */
-static int fails;  /* errno of fsync, 0: none */
+static bool hangs;    /* the file system does not answer */
+static int fails;     /* errno of fsync, 0: none */
+static int ours = -1; /* a descriptor of the process that checks */
 
 int __real_fsync(int fd);
 int __wrap_fsync(int fd);
@@ -31,6 +33,10 @@ int __wrap_fsync(int fd)
 {
     while (hangs)
         pause();
+    if (ours >= 0 && fcntl(ours, F_GETFD) >= 0) {
+        errno = EBADE;
+        return -1;
+    }
     errno = fails;
     return fails ? -1 : __real_fsync(fd);
 }
@@ -116,6 +122,21 @@ static void a_file_is_written_and_gone(void **state)
     unsetenv("TMPDIR");
 }
 
+/* One that hangs for ever would keep srun waiting for the end of what it holds. */
+static void who_writes_holds_nothing_of_ours(void **state)
+{
+    struct dlr_health_env env;
+    struct dlr_health_result r = {0};
+
+    dlr_health_env_init(&env);
+    env.disk_path = dir;
+    ours = dup(STDERR_FILENO);
+    dlr_health_shared(&env, &r);
+    close(ours);
+    ours = -1;
+    assert_non_null(strstr(r.reason, ": 4 KiB written in "));
+}
+
 static void where_no_file_can_be_written(void **state)
 {
     static const struct {
@@ -194,6 +215,8 @@ int main(void)
         cmocka_unit_test(every_core_computes_within_its_time),
         cmocka_unit_test(a_wrong_number_of_a_product_is_noticed),
         cmocka_unit_test_setup_teardown(a_file_is_written_and_gone, make_dir,
+                                        remove_dir),
+        cmocka_unit_test_setup_teardown(who_writes_holds_nothing_of_ours, make_dir,
                                         remove_dir),
         cmocka_unit_test_setup_teardown(an_error_of_the_disk_is_no_full_disk, make_dir,
                                         remove_dir),
