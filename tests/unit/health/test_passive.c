@@ -61,7 +61,7 @@ static int end(void **state)
 
 struct row {
     const char *check;
-    const char *files[16]; /* path, text, path, text ... */
+    const char *files[17]; /* path, text, path, text ... NULL */
     enum dlr_health_verdict want;
     const char *reason;
 };
