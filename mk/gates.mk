@@ -4,7 +4,7 @@ C_FILES := $(shell git ls-files '*.c' '*.h' 2>/dev/null || find . -path ./build 
 SHELL_FILES = $(shell { git ls-files || find . -type f; } 2>/dev/null | xargs grep -lE '^\#!.*(ba)?sh$$')
 OUR_SOURCES := $(sort $(filter-out tests/%,$(filter %.c,$(C_FILES))))
 
-lint: format-check check-layers check-architecture check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-claims check-health check-slurm-api check-ptx shellcheck cppcheck analyze ## all gates below
+lint: format-check check-layers check-architecture check-policy check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-claims check-health check-slurm-api check-ptx shellcheck cppcheck analyze ## all gates below
 
 format: ## rewrite committed sources as .clang-format says
 	clang-format -i $(C_FILES)
@@ -16,6 +16,8 @@ check-layers: $(LAYER_OBJECTS) ## folders include and call what mk/layers lets t
 	@tests/checks/check_layers.py $(BUILD)/obj
 check-architecture: ## docs/architecture.md shows what mk/layers says
 	@tests/checks/check_architecture.py
+check-policy: ## docs/policy.md shows the rules of the policy engine
+	@tests/checks/check_policy.py
 check-headers: ## each header compiles alone
 	@tests/checks/check_headers.sh $(CC) $(DLR_CFLAGS) $(MPI_CFLAGS) $(CFLAGS)
 check-fuzz: ## fuzz targets compile; make fuzz links and runs them
@@ -56,4 +58,4 @@ $(BUILD)/analyze/%.ok: %.c tests/checks/analyze.known
 	@touch $@
 $(BUILD)/analyze/examples/%.ok: XCFLAGS = $(MPI_CFLAGS) -I$(BUILD)/include
 $(BUILD)/analyze/examples/ckpt_hello.ok: | $(BUILD)/include/dlrover/ckpt.h
-.PHONY: lint format format-check check-layers check-architecture check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-claims check-health check-slurm-api check-ptx ptx shellcheck cppcheck analyze
+.PHONY: lint format format-check check-layers check-architecture check-policy check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-claims check-health check-slurm-api check-ptx ptx shellcheck cppcheck analyze

@@ -1,72 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a round, and what comes after it. */
+/* The end of a round, its reason, and what comes after it. */
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "mpi_launcher/policy/rule_words.h"
 #include "mpi_launcher/policy/state.h"
 
-/* Whether the failure is the last. */
-static bool give_up(struct dlr_policy *p, int64_t now_ms)
-{
-    struct dlr_restart_budget_failure f = dlr_policy_failed_how(p);
-    enum dlr_restart_budget_next next =
-        dlr_restart_budget_failed(&p->restarts, &f, now_ms);
-    char why[512];
-
-    if (next == DLR_RESTART_AGAIN)
-        return false;
-    if (next == DLR_RESTART_SPENT)
-        snprintf(why, sizeof(why),
-                 "given up after %u restarts (--dlrover-max-restarts): %s",
-                 p->conf.max_restarts, p->why);
-    else
-        snprintf(why, sizeof(why), "%s, as before%s: not tried again", p->why,
-                 next == DLR_RESTART_START ? " at its start"
-                                           : ", after as long a time");
-    dlr_policy_fail(p, p->exit_code ? p->exit_code : 1, why, now_ms);
-    return true;
-}
-
-static void after_end(struct dlr_policy *p, int64_t now_ms)
-{
-    p->failed_rendezvous = 0;
-    if (dlr_policy_sigterm_after_end(p, now_ms))
-        return;
-    if (p->cause == DLR_CAUSE_PROGRAM && dlr_policy_ended_well(p) && p->started) {
-        dlr_policy_finish(p, 0, NULL); /* the word of its tasks was late */
-        return;
-    }
-    if (p->controller_down && p->cause != DLR_CAUSE_SIGNAL) {
-        p->controller_down = false;
-        dlr_policy_wait(p, p->why, now_ms);
-        return;
-    }
-    if (p->cause == DLR_CAUSE_RESTORE) {
-        dlr_policy_set_back(p, p->why, now_ms);
-        return;
-    }
-    p->failed_restores = 0;
-    if (p->cause == DLR_CAUSE_SIGNAL) {
-        dlr_policy_finish(p, p->exit_code, p->why);
-        return;
-    }
-    if (p->cause == DLR_CAUSE_PROGRAM && p->launch_refused) {
-        dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, p->why);
-        return;
-    }
-    p->launch_refused = false;
-    if (p->cause != DLR_CAUSE_PROGRAM || !give_up(p, now_ms))
-        dlr_policy_rendezvous(p, now_ms);
-}
-
-void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms)
-{
-    if (p->phase != DLR_PHASE_END)
-        return;
-    for (unsigned i = 0; i < p->conf.nnodes; i++)
-        if (p->nodes[i].state == NODE_UP && p->nodes[i].processes_left)
-            return;
-    after_end(p, now_ms);
-}
+/* --- it begins -------------------------------------------------------------------- */
 
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
                           int64_t now_ms)
@@ -77,34 +18,137 @@ void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char
     snprintf(p->why, sizeof(p->why), "%s", why);
     for (unsigned i = 0; i < p->conf.nnodes; i++)
         p->nodes[i].processes_left = p->nodes[i].member && p->nodes[i].state == NODE_UP;
-    dlr_policy_enter(p, DLR_PHASE_END, now_ms, p->conf.end_timeout_ms);
     p->ops.end_round(p->arg, p->round, cause, why);
-    dlr_policy_check_clean(p, now_ms);
 }
+
+DLR_ACTION(end_for_the_node)
+{
+    dlr_policy_end_round(p, DLR_CAUSE_NODE, e->why, e->now_ms);
+}
+
+DLR_ACTION(end_for_the_task)
+{
+    p->exit_code = e->code;
+    p->killed = e->code == 128 + SIGKILL || e->code == 128 + SIGTERM;
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM,
+                         p->sigterm.code ? p->sigterm.why : e->why, e->now_ms);
+}
+
+DLR_ACTION(end_for_the_copy)
+{
+    dlr_policy_end_round(p, DLR_CAUSE_RESTORE, e->why, e->now_ms);
+}
+
+DLR_ACTION(end_refused)
+{
+    p->launch_refused = true;
+    p->exit_code = 1;
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, e->why, e->now_ms);
+}
+
+DLR_ACTION(end_for_the_signal)
+{
+    p->exit_code = 128 + e->code;
+    dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, e->why, e->now_ms);
+}
+
+/* --- another reason is heard ------------------------------------------------------ */
 
 void dlr_policy_explain(struct dlr_policy *p, enum dlr_cause cause, const char *why)
 {
-    if (p->phase != DLR_PHASE_END || p->cause != DLR_CAUSE_PROGRAM)
-        return;
     p->cause = cause;
     snprintf(p->why, sizeof(p->why), "%s", why);
     p->ops.explain(p->arg, p->round, cause, why);
 }
 
-void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
-                      int64_t now_ms)
+DLR_ACTION(explain_by_the_node)
 {
-    if (round != p->round)
-        return;
-    p->nodes[node].processes_left = false;
-    dlr_policy_check_clean(p, now_ms);
+    dlr_policy_explain(p, DLR_CAUSE_NODE, e->why);
 }
 
-void dlr_policy_end_late(struct dlr_policy *p, int64_t now_ms)
+/* It ended before the one that was told first. */
+DLR_ACTION(name_the_first_task)
+{
+    p->exit_code = e->code;
+    p->killed = e->code == 128 + SIGKILL || e->code == 128 + SIGTERM;
+    snprintf(p->why, sizeof(p->why), "%s", e->why);
+}
+
+DLR_ACTION(name_the_signal)
+{
+    p->exit_code = 128 + e->code;
+    p->cause = DLR_CAUSE_SIGNAL;
+    snprintf(p->why, sizeof(p->why), "%s", e->why);
+}
+
+/* --- it is over ------------------------------------------------------------------- */
+
+DLR_ACTION(give_up_its_nodes)
 {
     for (unsigned i = 0; i < p->conf.nnodes; i++)
         if (p->nodes[i].processes_left)
             p->nodes[i].state =
                 NODE_DEAD; /* its processes did not go: not fit to be used */
-    after_end(p, now_ms);
+}
+
+DLR_ACTION(finish_well)
+{
+    dlr_policy_finish(p, 0, NULL);
+}
+
+DLR_ACTION(finish_for_the_signal)
+{
+    if (e->what == DLR_EVENT_SIGNAL) {
+        p->exit_code = 128 + e->code;
+        dlr_policy_finish(p, p->exit_code, e->why);
+        return;
+    }
+    dlr_policy_finish(p, p->exit_code, p->why);
+}
+
+DLR_ACTION(stop_and_finish_for_the_signal)
+{
+    p->ops.stop_rendezvous(p->arg);
+    dlr_policy_do_finish_for_the_signal(p, e);
+}
+
+DLR_ACTION(finish_refused)
+{
+    dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, p->why);
+}
+
+/* --- is it the last failure? ------------------------------------------------------ */
+
+static void forget_what_failed_before(struct dlr_policy *p)
+{
+    p->failed_rendezvous = p->failed_restores = 0;
+    p->launch_refused = false;
+}
+
+DLR_ACTION(forget_the_failure)
+{
+    forget_what_failed_before(p);
+}
+
+DLR_ACTION(ask_the_budget)
+{
+    struct dlr_restart_budget_failure f = dlr_policy_failed_how(p);
+
+    forget_what_failed_before(p);
+    p->verdict = dlr_restart_budget_failed(&p->restarts, &f, e->now_ms);
+}
+
+DLR_ACTION(note_the_last_failure)
+{
+    if (!p->exit_code)
+        p->exit_code = 1;
+    if (p->verdict == DLR_RESTART_SPENT)
+        snprintf(p->failed_why, sizeof(p->failed_why),
+                 "given up after %u restarts (--dlrover-max-restarts): %s",
+                 p->conf.max_restarts, p->why);
+    else
+        snprintf(p->failed_why, sizeof(p->failed_why),
+                 "%s, as before%s: not tried again", p->why,
+                 p->verdict == DLR_RESTART_START ? " at its start"
+                                                 : ", after as long a time");
 }

@@ -1,83 +1,97 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agents are started, report, and are there or late. */
+/* The agents are started, report, and are there or late. When a job starts, a prolog
+ * may take minutes on some nodes: they are neither up nor dead; a round begins without
+ * them as soon as the others are enough, else it waits.
+ */
 #include <string.h>
 
+#include "mpi_launcher/policy/rule_words.h"
 #include "mpi_launcher/policy/state.h"
 
-/* From enough agents to the round without the others: those that are as quick come
- * along.
- */
-#define SETTLE_MS 5000
-
-void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms)
+DLR_ACTION(start_agents)
 {
-    if (!dlr_restart_budget_spent(&p->agent_starts, now_ms))
-        p->agent_starts.from_ms = now_ms;
+    if (!dlr_restart_budget_spent(&p->agent_starts, e->now_ms))
+        p->agent_starts.from_ms = e->now_ms;
     p->agent_starts.spent++;
     p->awaits = false;
-    dlr_policy_enter(p, DLR_PHASE_AGENTS, now_ms, p->conf.agent_timeout_ms);
     p->ops.start_agents(p->arg);
 }
 
-void dlr_policy_start(struct dlr_policy *p, int64_t now_ms)
+DLR_ACTION(start_agents_some_late)
 {
-    if (!p->cleanup_unconfirmed && p->conf.start_timeout_ms)
-        dlr_policy_first_start(p, now_ms);
-    dlr_policy_call_agents(p, now_ms);
+    p->late_ms = e->now_ms + p->conf.start_timeout_ms;
+    p->enough = p->conf.nplaces;
+    dlr_policy_do_start_agents(p, e);
 }
 
-void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms)
-{
-    char why[sizeof(p->why)];
-
-    if (!dlr_policy_count(p, NODE_UP)) {
-        dlr_policy_finish(p, 1,
-                          "no agent has reported in time "
-                          "(--dlrover-set=agent-timeout); agents.log in "
-                          "the job's state directory may say why");
-        return;
-    }
-    if (!p->cleanup_unconfirmed) {
-        dlr_policy_rendezvous(p, now_ms);
-        return;
-    }
-    for (unsigned i = 0; i < p->conf.nnodes; i++)
-        p->nodes[i].member = p->nodes[i].state == NODE_UP;
-    memcpy(why, p->why, sizeof(why));
-    dlr_policy_end_round(p, p->cause, why, now_ms);
-}
-
-/* An agent has reported, or will not: whether they are enough. */
-static void look_for_late(struct dlr_policy *p, int64_t now_ms)
-{
-    bool some = now_ms < p->late_ms && dlr_policy_count(p, NODE_UP) >= p->enough;
-
-    if (dlr_policy_count(p, NODE_UNSEEN) == 0 || (some && p->awaits))
-        dlr_policy_assembled(p, now_ms);
-    else if (some && p->deadline_ms > now_ms + SETTLE_MS)
-        p->deadline_ms = now_ms + SETTLE_MS;
-}
-
-void dlr_policy_node_up(struct dlr_policy *p, unsigned node, int64_t now_ms)
-{
-    p->nodes[node].state = NODE_UP;
-    if (p->phase == DLR_PHASE_AGENTS)
-        look_for_late(p, now_ms);
-}
-
-/* On the host of the batch script the prolog is over: no agent there either is another
- * trouble.
+/* Losing the agents is not losing nodes: they are started again, and a round that ran,
+ * whose workers nobody can vouch for any more, is ended as soon as they are back.
  */
-void dlr_policy_agents_late(struct dlr_policy *p, int64_t now_ms)
+DLR_ACTION(start_agents_again)
 {
-    unsigned up = dlr_policy_count(p, NODE_UP);
-
-    if (dlr_policy_may_come(p, now_ms) && up < p->enough && (up || !p->conf.batch)) {
-        dlr_policy_await_late(p, now_ms);
-        return;
+    if (p->begun)
+        p->late_ms = 0; /* who was there is not told from who never was */
+    for (unsigned i = 0; i < p->conf.nnodes; i++) {
+        if (p->nodes[i].state == NODE_UP)
+            p->nodes[i].state = NODE_UNSEEN;
+        p->nodes[i].processes_left = false;
     }
+    dlr_policy_do_start_agents(p, e);
+}
+
+DLR_ACTION(start_agents_at_no_cost)
+{
+    if (p->agent_starts.spent)
+        p->agent_starts.spent--; /* that start was none */
+    dlr_policy_do_start_agents(p, e);
+}
+
+DLR_ACTION(settle)
+{
+    p->deadline_ms = e->now_ms + DLR_POLICY_SETTLE_MS;
+}
+
+DLR_ACTION(await_the_late)
+{
+    p->awaits = true;
+    p->deadline_ms = p->late_ms;
+    p->ops.late(p->arg, dlr_policy_count(p, NODE_UNSEEN));
+}
+
+DLR_ACTION(await_one_more)
+{
+    p->enough = dlr_policy_count(p, NODE_UP) + 1;
+    dlr_policy_do_await_the_late(p, e);
+}
+
+DLR_ACTION(give_up_the_unseen)
+{
     for (unsigned i = 0; !p->late_ms && i < p->conf.nnodes; i++)
         if (p->nodes[i].state == NODE_UNSEEN)
             p->nodes[i].state = NODE_DEAD;
-    dlr_policy_assembled(p, now_ms);
+}
+
+DLR_ACTION(finish_without_agents)
+{
+    dlr_policy_finish(p, 1,
+                      "no agent has reported in time (--dlrover-set=agent-timeout); "
+                      "agents.log in the job's state directory may say why");
+}
+
+DLR_ACTION(finish_agents_ended)
+{
+    dlr_policy_finish(p, 1,
+                      "the agents ended again and again; agents.log in the job's state "
+                      "directory may say why");
+}
+
+/* A round whose end nobody has seen is ended before anything else. */
+DLR_ACTION(end_the_former_round)
+{
+    char why[sizeof(p->why)];
+
+    for (unsigned i = 0; i < p->conf.nnodes; i++)
+        p->nodes[i].member = p->nodes[i].state == NODE_UP;
+    memcpy(why, p->why, sizeof(why));
+    dlr_policy_end_round(p, p->cause, why, e->now_ms);
 }

@@ -4,160 +4,119 @@
  */
 #include <stdio.h>
 
+#include "mpi_launcher/policy/rule_words.h"
 #include "mpi_launcher/policy/state.h"
 
-/* Within an hour. */
-#define MAX_STEPS_LOST 5   /* slurmstepds of one supervisor's rounds, at no cost */
-#define MAX_AGENT_STARTS 5 /* of one supervisor: agents that always end are no help */
+/* --- a round of a former supervisor that still runs ------------------------------- */
 
-/* --- a round of a former supervisor that still runs ------------------------------ */
-
-void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member,
-                      int64_t launch_ms, int64_t now_ms)
+DLR_ACTION(adopt)
 {
     p->round = p->next_round - 1;
     p->places = 0;
     for (unsigned i = 0; i < p->conf.nnodes; i++) {
-        p->nodes[i].member = member[i];
-        p->places += member[i] != 0;
+        p->nodes[i].member = e->member[i];
+        p->places += e->member[i] != 0;
     }
-    dlr_restart_budget_resume(&p->agent_starts, 1, now_ms);
-    p->launch_ms = launch_ms;
+    dlr_restart_budget_resume(&p->agent_starts, 1, e->now_ms);
+    p->launch_ms = e->launch_ms;
     p->started = p->ran = true;
-    dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
 }
 
-void dlr_policy_watch_lost(struct dlr_policy *p, uint32_t round, const char *why,
-                           int64_t now_ms)
+/* It is ended when all nodes are seen. */
+DLR_ACTION(take_over_the_adopted)
 {
-    if (p->phase == DLR_PHASE_RUN && round == p->round)
-        dlr_policy_end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
+    dlr_policy_take_over(p, e->why);
 }
 
-void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_ms)
+DLR_ACTION(end_unwatched)
 {
-    if (p->phase != DLR_PHASE_RUN)
-        return;
-    dlr_policy_take_over(p, why);
-    dlr_policy_enter(p, DLR_PHASE_AGENTS, now_ms, p->conf.agent_timeout_ms);
-    if (dlr_policy_count(p, NODE_UNSEEN) == 0)
-        dlr_policy_assembled(p, now_ms);
+    dlr_policy_end_round(p, DLR_CAUSE_CONTROL, e->why, e->now_ms);
+}
+
+DLR_ACTION(end_for_the_job)
+{
+    dlr_policy_end_round(p, DLR_CAUSE_CONTROL,
+                         "another run of the job needs the requeue", e->now_ms);
 }
 
 /* Like a node's death, it explains the failures that it caused. */
-void dlr_policy_lease_expired(struct dlr_policy *p, uint32_t round, const char *why,
-                              int64_t now_ms)
+DLR_ACTION(explain_by_control)
 {
-    if (round != p->round)
-        return;
-    if (p->phase == DLR_PHASE_RUN)
-        dlr_policy_end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
-    else
-        dlr_policy_explain(p, DLR_CAUSE_CONTROL, why);
+    dlr_policy_explain(p, DLR_CAUSE_CONTROL, e->why);
 }
 
-void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
-                          int64_t now_ms)
+static void count_stepd(struct dlr_policy *p, int64_t now_ms)
 {
-    bool counts = p->phase == DLR_PHASE_RUN ||
-                  (p->phase == DLR_PHASE_END && p->cause == DLR_CAUSE_PROGRAM);
-
-    if (round != p->round || !counts ||
-        dlr_restart_budget_spent(&p->steps_lost, now_ms) >= MAX_STEPS_LOST)
-        return;
+    (void)dlr_restart_budget_spent(&p->steps_lost, now_ms);
     if (!p->steps_lost.spent++)
         p->steps_lost.from_ms = now_ms;
-    dlr_policy_lease_expired(p, round, why, now_ms);
+}
+
+DLR_ACTION(end_for_the_stepd)
+{
+    count_stepd(p, e->now_ms);
+    dlr_policy_end_round(p, DLR_CAUSE_CONTROL, e->why, e->now_ms);
+}
+
+DLR_ACTION(explain_by_the_stepd)
+{
+    count_stepd(p, e->now_ms);
+    dlr_policy_explain(p, DLR_CAUSE_CONTROL, e->why);
 }
 
 /* --- the agents ended ------------------------------------------------------------- */
 
-/* Losing the agents is not losing nodes: they are started again, and a round that ran,
- * whose workers nobody can vouch for any more, is ended as soon as they are back.
- */
-static void agents_again(struct dlr_policy *p, int64_t now_ms)
+/* The round is ended once more when they are back: nobody has seen its end. */
+DLR_ACTION(end_without_agents)
 {
-    if (dlr_restart_budget_spent(&p->agent_starts, now_ms) >= MAX_AGENT_STARTS) {
-        dlr_policy_finish(
-            p, 1,
-            "the agents ended again and again; agents.log in the job's state "
-            "directory may say why");
-        return;
-    }
-    if (p->begun)
-        p->late_ms = 0; /* who was there is not told from who never was */
-    for (unsigned i = 0; i < p->conf.nnodes; i++) {
-        if (p->nodes[i].state == NODE_UP)
-            p->nodes[i].state = NODE_UNSEEN;
-        p->nodes[i].processes_left = false;
-    }
-    dlr_policy_call_agents(p, now_ms);
+    dlr_policy_end_round(p, DLR_CAUSE_CONTROL, "the agents ended", e->now_ms);
+    p->cleanup_unconfirmed = true;
 }
 
-void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms)
+DLR_ACTION(doubt_its_end)
 {
-    switch (p->phase) {
-    case DLR_PHASE_DONE:
-    case DLR_PHASE_REQUEUE:
-        return;
-    case DLR_PHASE_PERSIST:
-        dlr_policy_persisted(p, now_ms);
-        return;
-    case DLR_PHASE_RENDEZVOUS:
-        p->ops.stop_rendezvous(p->arg);
-        break;
-    case DLR_PHASE_RUN:
-        dlr_policy_end_round(p, DLR_CAUSE_CONTROL, "the agents ended", now_ms);
-        p->cleanup_unconfirmed = true;
-        break;
-    case DLR_PHASE_END:
-        if (p->cause == DLR_CAUSE_SIGNAL) {
-            dlr_policy_finish(p, p->exit_code, p->why);
-            return;
-        }
-        p->cleanup_unconfirmed = true;
-        break;
-    default:
-        break;
-    }
-    agents_again(p, now_ms);
+    p->cleanup_unconfirmed = true;
 }
 
 /* --- slurmctld is away ------------------------------------------------------------ */
 
-void dlr_policy_controller_away(struct dlr_policy *p, const char *why, int64_t now_ms)
+DLR_ACTION(end_for_the_controller)
 {
-    p->requeue_wait = p->phase == DLR_PHASE_REQUEUE;
-    switch (p->phase) {
-    case DLR_PHASE_RUN:
-        p->controller_down = true;
-        dlr_policy_end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
-        break;
-    case DLR_PHASE_RENDEZVOUS:
-        p->ops.stop_rendezvous(p->arg);
-        dlr_policy_wait(p, why, now_ms);
-        break;
-    case DLR_PHASE_AGENTS:
-    case DLR_PHASE_REQUEUE:
-        dlr_policy_wait(p, why, now_ms);
-        break;
-    default:
-        break;
-    }
+    p->controller_down = true;
+    dlr_policy_end_round(p, DLR_CAUSE_CONTROL, e->why, e->now_ms);
 }
 
-void dlr_policy_controller_back(struct dlr_policy *p, int64_t now_ms)
+static void wait_for(struct dlr_policy *p, bool requeue, const char *why)
 {
-    if (p->phase != DLR_PHASE_WAIT)
-        return;
-    if (p->requeue_wait) {
-        dlr_policy_enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
-        p->ops.requeue(p->arg, p->why);
-    } else if (dlr_policy_count(p, NODE_UP)) {
-        dlr_policy_rendezvous(p, now_ms);
-    } else {
-        if (p->agent_starts.spent)
-            p->agent_starts.spent--; /* that start was none */
-        dlr_policy_call_agents(p, now_ms);
-    }
+    p->requeue_wait = requeue;
+    p->ops.wait_controller(p->arg, why);
+}
+
+DLR_ACTION(wait_for_the_controller)
+{
+    wait_for(p, false, e->why);
+}
+
+DLR_ACTION(stop_and_wait)
+{
+    p->ops.stop_rendezvous(p->arg);
+    wait_for(p, false, e->why);
+}
+
+DLR_ACTION(wait_after_the_round)
+{
+    p->failed_rendezvous = 0;
+    p->controller_down = false;
+    wait_for(p, false, p->why);
+}
+
+DLR_ACTION(wait_to_requeue)
+{
+    wait_for(p, true, e->why);
+}
+
+DLR_ACTION(finish_no_controller)
+{
+    dlr_policy_finish(p, 1,
+                      "slurmctld cannot be reached (--dlrover-set=controller-timeout)");
 }

@@ -1,80 +1,126 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The next round: its nodes meet, fewer of them where the user allows it; or it waits
- * for slurmctld, or there is none.
+/* The next round: its nodes meet, fewer of them where the user allows it; copies move,
+ * and it is launched.
  */
-#include <errno.h>
 #include <stdio.h>
 
+#include "mpi_launcher/policy/rule_words.h"
 #include "mpi_launcher/policy/state.h"
 
-/* Every setback strikes a copy off or spares it for the only time
- * (mpi_launcher/supervisor/copies/transfer_retry.c), so they end by themselves; this
- * ends a bug's loop.
- */
-#define MAX_SETBACKS 16
+DLR_ACTION(stop_rendezvous)
+{
+    p->ops.stop_rendezvous(p->arg);
+}
+
+/* --- its size --------------------------------------------------------------------- */
 
 /* As many places as nodes are left: fewer where the user allowed it, more when some are
  * back.
  */
-static int fit_places(struct dlr_policy *p, char *why, size_t size)
+DLR_ACTION(fit_places)
 {
     unsigned up = dlr_policy_count(p, NODE_UP);
     unsigned n = up < p->conf.nplaces ? up : p->conf.nplaces;
 
+    p->fit_why[0] = '\0';
     if (p->conf.group > 1 && n < p->conf.nplaces)
         n -= n % p->conf.group;
     if (n < p->conf.min_places) {
-        snprintf(why, size, "%u nodes are left and %u are needed", up,
-                 p->conf.min_places);
-        return -ENOSPC;
+        snprintf(p->fit_why, sizeof(p->fit_why), "%u nodes are left and %u are needed",
+                 up, p->conf.min_places);
+        return;
     }
     if (n == p->places)
-        return 0;
-    if (p->ops.resize(p->arg, n) < 0) {
-        snprintf(why, size, "%u nodes are left, and the step cannot be made for them",
-                 up);
-        return n > p->places ? 0 : -ENOSPC; /* as few as before are still enough */
-    }
-    p->places = n;
-    return 0;
+        return;
+    if (p->ops.resize(p->arg, n) == 0)
+        p->places = n;
+    else if (n < p->places) /* else as few as before are still enough */
+        snprintf(p->fit_why, sizeof(p->fit_why),
+                 "%u nodes are left, and the step cannot be made for them", up);
 }
 
-void dlr_policy_rendezvous(struct dlr_policy *p, int64_t now_ms)
-{
-    char why[128];
+/* --- rendezvous ------------------------------------------------------------------- */
 
-    if (p->requeues_with_job) {
-        dlr_policy_requeue(p, "another run of the job needs the requeue", now_ms);
-        return;
-    }
-    if (fit_places(p, why, sizeof(why)) < 0) {
-        if (dlr_policy_await_more(p, now_ms))
-            return;
-        dlr_policy_requeue(p, why, now_ms);
-        return;
-    }
-    dlr_policy_enter(p, DLR_PHASE_RENDEZVOUS, now_ms, p->conf.rendezvous_timeout_ms);
-    p->ops.rendezvous(p->arg, p->failed_rendezvous < p->conf.rendezvous_tries);
-    if (dlr_policy_heeds(p, now_ms))
+DLR_ACTION(rendezvous)
+{
+    p->ops.rendezvous(p->arg, dlr_policy_if_another_try_is_left(p, e));
+    if (dlr_policy_heeds(p, e->now_ms))
         p->ops.ask_fate(p->arg); /* a job that ends starts nothing */
 }
 
-void dlr_policy_set_back(struct dlr_policy *p, const char *why, int64_t now_ms)
+DLR_ACTION(hold)
+{
+    p->deadline_ms = e->now_ms + e->limit_ms;
+}
+
+DLR_ACTION(forget_failed_tries)
+{
+    p->failed_rendezvous = 0;
+}
+
+DLR_ACTION(count_failed_try)
+{
+    p->failed_rendezvous++;
+}
+
+DLR_ACTION(stop_and_count_failed_try)
+{
+    p->ops.stop_rendezvous(p->arg);
+    p->failed_rendezvous++;
+}
+
+DLR_ACTION(finish_no_rendezvous)
 {
     char text[384];
 
-    if (++p->failed_restores > MAX_SETBACKS) {
-        snprintf(text, sizeof(text),
-                 "no copy could be used %u times in a row, last: %s",
-                 p->failed_restores, why);
-        dlr_policy_finish(p, 1, text);
-        return;
-    }
-    dlr_policy_rendezvous(p, now_ms);
+    snprintf(text, sizeof(text), "no rendezvous: %s", e->why);
+    dlr_policy_finish(p, 1, text);
 }
 
-void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms)
+DLR_ACTION(stop_and_finish_no_rendezvous)
 {
-    dlr_policy_enter(p, DLR_PHASE_WAIT, now_ms, p->conf.controller_timeout_ms);
-    p->ops.wait_controller(p->arg, why);
+    p->ops.stop_rendezvous(p->arg);
+    dlr_policy_do_finish_no_rendezvous(p, e);
+}
+
+DLR_ACTION(finish_given_up)
+{
+    dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, e->why);
+}
+
+/* --- preparation and launch ------------------------------------------------------- */
+
+DLR_ACTION(prepare)
+{
+    p->failed_rendezvous = 0;
+    p->round = p->next_round++;
+    p->begun = true;
+    for (unsigned i = 0; i < p->conf.nnodes; i++)
+        p->nodes[i].member = e->member[i];
+    p->ops.prepare(p->arg, p->round);
+}
+
+/* The next plan does without what failed. */
+DLR_ACTION(count_setback)
+{
+    p->failed_restores++;
+    snprintf(p->failed_why, sizeof(p->failed_why), "%s",
+             p->phase == DLR_PHASE_PREPARE ? e->why : p->why);
+}
+
+DLR_ACTION(finish_no_copy)
+{
+    char text[640];
+
+    snprintf(text, sizeof(text), "no copy could be used %u times in a row, last: %s",
+             p->failed_restores, p->failed_why);
+    dlr_policy_finish(p, 1, text);
+}
+
+DLR_ACTION(launch)
+{
+    p->ended = p->exit_unexplained = p->started = p->stepped = p->killed = false;
+    p->launch_ms = e->now_ms;
+    p->exit_code = p->sigterm.code = 0;
+    p->ops.launch(p->arg, p->round);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to a run, by phase: nodes die, the rendezvous and the preparation end,
- * tasks end, a signal comes, a limit is over.
+/* What the engine is told. Each function keeps the facts that need no rule, and asks
+ * the rules (rules.c) what follows.
  */
 #include <errno.h>
 #include <signal.h>
@@ -8,113 +8,155 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "mpi_launcher/policy/rules.h"
 #include "mpi_launcher/policy/state.h"
+
+/* a program that ends within this time of SIGTERM ended for it */
+#define TOLD_MS 600000
+
+static void happens(struct dlr_policy *p, enum dlr_policy_what what, const char *why,
+                    int64_t now_ms)
+{
+    dlr_policy_happens(
+        p, &(struct dlr_policy_event){.what = what, .why = why, .now_ms = now_ms});
+}
+
+/* Of a round that is over nothing is taken any more. */
+static void happens_in(struct dlr_policy *p, uint32_t round, enum dlr_policy_what what,
+                       const char *why, int64_t now_ms)
+{
+    if (round == p->round)
+        happens(p, what, why, now_ms);
+}
+
+/* --- the start -------------------------------------------------------------------- */
+
+void dlr_policy_start(struct dlr_policy *p, int64_t now_ms)
+{
+    happens(p, DLR_EVENT_START, NULL, now_ms);
+}
+
+void dlr_policy_adopt(struct dlr_policy *p, const unsigned char *member,
+                      int64_t launch_ms, int64_t now_ms)
+{
+    dlr_policy_happens(p, &(struct dlr_policy_event){.what = DLR_EVENT_ADOPT,
+                                                     .member = member,
+                                                     .launch_ms = launch_ms,
+                                                     .now_ms = now_ms});
+}
+
+void dlr_policy_adopt_failed(struct dlr_policy *p, const char *why, int64_t now_ms)
+{
+    happens(p, DLR_EVENT_ADOPT_FAILED, why, now_ms);
+}
+
+/* --- nodes ------------------------------------------------------------------------ */
+
+void dlr_policy_node_up(struct dlr_policy *p, unsigned node, int64_t now_ms)
+{
+    p->nodes[node].state = NODE_UP;
+    happens(p, DLR_EVENT_NODE_UP, NULL, now_ms);
+}
 
 void dlr_policy_node_dead(struct dlr_policy *p, unsigned node, const char *why,
                           int64_t now_ms)
 {
-    bool member = p->nodes[node].member;
-
     if (p->nodes[node].state == NODE_DEAD)
         return;
     p->nodes[node].state = NODE_DEAD;
     p->nodes[node].processes_left = false;
-    switch (p->phase) {
-    case DLR_PHASE_AGENTS:
-        if (dlr_policy_count(p, NODE_UNSEEN) == 0)
-            dlr_policy_assembled(p, now_ms);
-        break;
-    case DLR_PHASE_RENDEZVOUS:
-        p->ops.stop_rendezvous(p->arg);
-        dlr_policy_rendezvous(p, now_ms);
-        break;
-    case DLR_PHASE_PREPARE:
-        if (member)
-            dlr_policy_rendezvous(p, now_ms);
-        break;
-    case DLR_PHASE_RUN:
-        if (member)
-            dlr_policy_end_round(p, DLR_CAUSE_NODE, why, now_ms);
-        break;
-    case DLR_PHASE_END:
-        if (member)
-            dlr_policy_explain(p, DLR_CAUSE_NODE, why);
-        dlr_policy_check_clean(p, now_ms);
-        break;
-    default:
-        break;
-    }
+    dlr_policy_happens(p, &(struct dlr_policy_event){.what = DLR_EVENT_NODE_DEAD,
+                                                     .node = node,
+                                                     .why = why,
+                                                     .now_ms = now_ms});
 }
 
-/* --- rendezvous and preparation -------------------------------------------------- */
+void dlr_policy_agents_gone(struct dlr_policy *p, int64_t now_ms)
+{
+    happens(p, DLR_EVENT_AGENTS_GONE, NULL, now_ms);
+}
+
+/* --- rendezvous and preparation --------------------------------------------------- */
 
 void dlr_policy_hold(struct dlr_policy *p, int64_t now_ms, int64_t limit_ms)
 {
-    if (p->phase == DLR_PHASE_RENDEZVOUS)
-        dlr_policy_enter(p, DLR_PHASE_RENDEZVOUS, now_ms, limit_ms);
+    dlr_policy_happens(p, &(struct dlr_policy_event){.what = DLR_EVENT_HOLD,
+                                                     .limit_ms = limit_ms,
+                                                     .now_ms = now_ms});
 }
 
 void dlr_policy_replan(struct dlr_policy *p, int64_t now_ms)
 {
-    if (p->phase != DLR_PHASE_RENDEZVOUS)
-        return;
-    p->failed_rendezvous = 0;
-    dlr_policy_rendezvous(p, now_ms);
+    happens(p, DLR_EVENT_REPLAN, NULL, now_ms);
 }
 
 void dlr_policy_give_up(struct dlr_policy *p, const char *why)
 {
-    if (p->phase == DLR_PHASE_RENDEZVOUS)
-        dlr_policy_finish(p, p->exit_code ? p->exit_code : 1, why);
+    happens(p, DLR_EVENT_GIVE_UP, why, 0);
 }
 
 void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *member,
                         const char *why, int64_t now_ms)
 {
-    char text[384];
+    struct dlr_policy_event e = {.what = rc == -ENOSPC ? DLR_EVENT_TOO_FEW
+                                         : rc < 0      ? DLR_EVENT_NOT_MET
+                                                       : DLR_EVENT_PLANNED,
+                                 .member = member,
+                                 .why = why,
+                                 .now_ms = now_ms};
 
-    if (p->phase != DLR_PHASE_RENDEZVOUS)
-        return;
-    if (rc == -ENOSPC) {
-        if (!dlr_policy_await_more(p, now_ms))
-            dlr_policy_requeue(p, why, now_ms);
-        return;
-    }
-    if (rc < 0) {
-        if (p->failed_rendezvous++ < p->conf.rendezvous_tries) {
-            dlr_policy_rendezvous(p, now_ms);
-            return;
-        }
-        snprintf(text, sizeof(text), "no rendezvous: %s", why);
-        dlr_policy_finish(p, 1, text);
-        return;
-    }
-    p->failed_rendezvous = 0;
-    p->round = p->next_round++;
-    p->begun = true;
-    for (unsigned i = 0; i < p->conf.nnodes; i++)
-        p->nodes[i].member = member[i];
-    dlr_policy_enter(p, DLR_PHASE_PREPARE, now_ms, p->conf.transfer_timeout_ms);
-    p->ops.prepare(p->arg, p->round);
+    dlr_policy_happens(p, &e);
 }
 
 void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t now_ms)
 {
-    if (p->phase != DLR_PHASE_PREPARE)
-        return;
-    if (rc < 0) {
-        dlr_policy_set_back(p, why,
-                            now_ms); /* the next plan does without what failed */
-        return;
-    }
-    p->ended = p->exit_unexplained = p->started = p->stepped = p->killed = false;
-    p->launch_ms = now_ms;
-    p->exit_code = p->sigterm.code = 0;
-    dlr_policy_enter(p, DLR_PHASE_RUN, now_ms, -1);
-    p->ops.launch(p->arg, p->round);
+    happens(p, rc < 0 ? DLR_EVENT_COPIES_FAILED : DLR_EVENT_PREPARED, why, now_ms);
 }
 
-/* --- while the user's step runs -------------------------------------------------- */
+/* --- while the user's step runs --------------------------------------------------- */
+
+/* No agent is told of the step's time limit. Slurm looks at it twice a minute, and
+ * never early.
+ */
+static void look_at_limit(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_RUN || !p->conf.limit_ms ||
+        now_ms - p->launch_ms < p->conf.limit_ms)
+        return;
+    p->sigterm.limit = true;
+    p->sigterm.until_ms = now_ms + TOLD_MS;
+    p->sigterm.next = p->round + 1;
+}
+
+void dlr_policy_started(struct dlr_policy *p, uint32_t round)
+{
+    happens_in(p, round, DLR_EVENT_STARTED, NULL, 0);
+}
+
+void dlr_policy_queued(struct dlr_policy *p, int64_t now_ms)
+{
+    happens(p, DLR_EVENT_QUEUED, NULL, now_ms);
+}
+
+void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *why,
+                            int64_t now_ms)
+{
+    happens_in(p, round, DLR_EVENT_LAUNCH_LATE, why, now_ms);
+}
+
+void dlr_policy_stepped(struct dlr_policy *p, uint32_t round)
+{
+    p->stepped |= round == p->round;
+}
+
+void dlr_policy_committed(struct dlr_policy *p, uint64_t step)
+{
+    if (p->has_best && step <= p->best)
+        return; /* it is done again */
+    p->has_best = true;
+    p->best = step;
+    dlr_restart_budget_progress(&p->restarts);
+}
 
 static int exit_code_of(int wait_status)
 {
@@ -127,111 +169,170 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
                             int wait_status, int64_t now_ms)
 {
     char why[128];
-    int code = exit_code_of(wait_status);
+    struct dlr_policy_event e = {.what = DLR_EVENT_TASK_FAILED,
+                                 .code = exit_code_of(wait_status),
+                                 .why = why,
+                                 .now_ms = now_ms};
 
-    if (round != p->round || code == 0 || p->conf.tolerant)
-        return;
-    if (p->phase != DLR_PHASE_RUN &&
-        (p->phase != DLR_PHASE_END || p->cause != DLR_CAUSE_PROGRAM))
+    if (round != p->round || e.code == 0 || p->conf.tolerant)
         return;
     if (WIFSIGNALED(wait_status))
         snprintf(why, sizeof(why), "rank %d was killed by signal %d (%s)", rank,
                  WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
     else
-        snprintf(why, sizeof(why), "rank %d exited with code %d", rank, code);
-    if (p->phase == DLR_PHASE_RUN && dlr_policy_sigterm_exit(p, code, now_ms)) {
-        snprintf(p->sigterm.why, sizeof(p->sigterm.why), "%s", why);
-        return;
-    }
-    p->exit_code = code;
-    p->killed = code == 128 + SIGKILL || code == 128 + SIGTERM;
-    if (p->phase == DLR_PHASE_RUN)
-        dlr_policy_end_round(p, DLR_CAUSE_PROGRAM,
-                             p->sigterm.code ? p->sigterm.why : why, now_ms);
-    else /* it ended before the one that was told first */
-        snprintf(p->why, sizeof(p->why), "%s", why);
+        snprintf(why, sizeof(why), "rank %d exited with code %d", rank, e.code);
+    look_at_limit(p, now_ms);
+    dlr_policy_happens(p, &e);
 }
 
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
                                int64_t now_ms)
 {
-    if (p->phase == DLR_PHASE_RUN && round == p->round)
-        dlr_policy_end_round(p, DLR_CAUSE_RESTORE, why, now_ms);
+    happens_in(p, round, DLR_EVENT_RESTORE_FAILED, why, now_ms);
 }
 
 void dlr_policy_restore_refused(struct dlr_policy *p, uint32_t round, const char *why,
                                 int64_t now_ms)
 {
+    happens_in(p, round, DLR_EVENT_RESTORE_REFUSED, why, now_ms);
+}
+
+void dlr_policy_lease_expired(struct dlr_policy *p, uint32_t round, const char *why,
+                              int64_t now_ms)
+{
+    happens_in(p, round, DLR_EVENT_LEASE_EXPIRED, why, now_ms);
+}
+
+void dlr_policy_watch_lost(struct dlr_policy *p, uint32_t round, const char *why,
+                           int64_t now_ms)
+{
+    happens_in(p, round, DLR_EVENT_WATCH_LOST, why, now_ms);
+}
+
+void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
+                          int64_t now_ms)
+{
+    happens_in(p, round, DLR_EVENT_STEPD_LOST, why, now_ms);
+}
+
+void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
+                           int64_t now_ms)
+{
     if (p->phase != DLR_PHASE_RUN || round != p->round)
         return;
-    p->launch_refused = true;
-    p->exit_code = 1;
-    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+    p->ended = true;
+    p->exit_code = code;
+    look_at_limit(p, now_ms);
+    happens(p, DLR_EVENT_STEP_ENDED, NULL, now_ms);
 }
+
+void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
+                      int64_t now_ms)
+{
+    if (round != p->round)
+        return;
+    p->nodes[node].processes_left = false;
+    happens(p, DLR_EVENT_CLEAN, NULL, now_ms);
+}
+
+/* --- signals ---------------------------------------------------------------------- */
 
 void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms)
 {
     char why[64];
+    struct dlr_policy_event e = {
+        .what = DLR_EVENT_SIGNAL, .code = sig, .why = why, .now_ms = now_ms};
 
-    if (sig == SIGTERM && dlr_policy_sigterm_writing(p))
-        return;
     snprintf(why, sizeof(why), "ended by signal %d (%s)", sig, strsignal(sig));
-    p->exit_code = 128 + sig;
-    switch (p->phase) {
-    case DLR_PHASE_RUN:
-        dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, why, now_ms);
-        break;
-    case DLR_PHASE_END:
-        p->cause = DLR_CAUSE_SIGNAL;
-        snprintf(p->why, sizeof(p->why), "%s", why);
-        break;
-    case DLR_PHASE_RENDEZVOUS:
-        p->ops.stop_rendezvous(p->arg);
-        dlr_policy_finish(p, p->exit_code, why);
-        break;
-    case DLR_PHASE_DONE:
-        break;
-    default:
-        dlr_policy_finish(p, p->exit_code, why);
-    }
+    dlr_policy_happens(p, &e);
+}
+
+bool dlr_policy_has_sigterm(const struct dlr_policy *p)
+{
+    return p->sigterm.wanted || p->sigterm.over;
+}
+
+bool dlr_policy_sigterm_before(const struct dlr_policy *p, int64_t round)
+{
+    return p->phase == DLR_PHASE_RUN && round >= 0 && round < p->round;
+}
+
+void dlr_policy_sigterm(struct dlr_policy *p, bool wanted, int64_t limit_ms,
+                        int64_t now_ms)
+{
+    p->sigterm.wanted |= wanted;
+    p->sigterm.until_ms = now_ms + TOLD_MS;
+    if (p->phase == DLR_PHASE_RUN || p->phase == DLR_PHASE_END)
+        p->sigterm.next = p->round + 1;
+    dlr_policy_happens(p, &(struct dlr_policy_event){.what = DLR_EVENT_SIGTERM,
+                                                     .wanted = wanted,
+                                                     .limit_ms = limit_ms,
+                                                     .now_ms = now_ms});
+}
+
+void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
+{
+    dlr_policy_happens(p, &(struct dlr_policy_event){
+                              .what = DLR_EVENT_FATE, .fate = fate, .now_ms = now_ms});
+}
+
+/* --- the state is written, the job requeued --------------------------------------- */
+
+void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms)
+{
+    happens(p, DLR_EVENT_PERSISTED, NULL, now_ms);
+}
+
+void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why)
+{
+    happens(p, DLR_EVENT_REQUEUE_FAILED, why, 0);
+}
+
+void dlr_policy_requeue_with_job(struct dlr_policy *p, int64_t now_ms)
+{
+    if (p->requeues_with_job)
+        return;
+    p->requeues_with_job = true;
+    happens(p, DLR_EVENT_REQUEUE_WITH_JOB, NULL, now_ms);
+}
+
+void dlr_policy_requeue_cancel(struct dlr_policy *p, int64_t now_ms)
+{
+    p->requeues_with_job = false;
+    happens(p, DLR_EVENT_REQUEUE_CANCEL, NULL, now_ms);
+}
+
+void dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms)
+{
+    if (p->phase == DLR_PHASE_REQUEUE)
+        p->deadline_ms = deadline_ms;
+}
+
+/* --- slurmctld -------------------------------------------------------------------- */
+
+void dlr_policy_controller_away(struct dlr_policy *p, const char *why, int64_t now_ms)
+{
+    happens(p, DLR_EVENT_CONTROLLER_AWAY, why, now_ms);
+}
+
+void dlr_policy_controller_back(struct dlr_policy *p, int64_t now_ms)
+{
+    happens(p, DLR_EVENT_CONTROLLER_BACK, NULL, now_ms);
 }
 
 /* --- limits ----------------------------------------------------------------------- */
 
 void dlr_policy_tick(struct dlr_policy *p, int64_t now_ms)
 {
+    static const char *const whys[] = {
+        [DLR_PHASE_RENDEZVOUS] = "it took too long",
+        [DLR_PHASE_PREPARE] = "copies took too long",
+        [DLR_PHASE_REQUEUE] = "slurmctld did not act in time",
+        [DLR_PHASE_DONE] = NULL,
+    };
+
     if (now_ms < p->deadline_ms)
         return;
     p->deadline_ms = INT64_MAX;
-    switch (p->phase) {
-    case DLR_PHASE_AGENTS:
-        dlr_policy_agents_late(p, now_ms);
-        break;
-    case DLR_PHASE_RENDEZVOUS:
-        p->ops.stop_rendezvous(p->arg);
-        dlr_policy_planned(p, -ETIMEDOUT, NULL, "it took too long", now_ms);
-        break;
-    case DLR_PHASE_PREPARE:
-        dlr_policy_prepared(p, -ETIMEDOUT, "copies took too long", now_ms);
-        break;
-    case DLR_PHASE_RUN:
-        if (!dlr_policy_sigterm_late(p, now_ms))
-            dlr_policy_unexplained(p, now_ms);
-        break;
-    case DLR_PHASE_END:
-        dlr_policy_end_late(p, now_ms);
-        break;
-    case DLR_PHASE_PERSIST:
-        dlr_policy_persisted(p, now_ms);
-        break;
-    case DLR_PHASE_REQUEUE:
-        dlr_policy_requeue_failed(p, "slurmctld did not act in time");
-        break;
-    case DLR_PHASE_WAIT:
-        dlr_policy_finish(
-            p, 1, "slurmctld cannot be reached (--dlrover-set=controller-timeout)");
-        break;
-    case DLR_PHASE_DONE:
-        break;
-    }
+    happens(p, DLR_EVENT_LIMIT, whys[p->phase], now_ms);
 }

@@ -1,59 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state is written: the job is requeued, or the run ends. Another run of the job
- * may want the requeue.
+/* The state is written before the allocation is given back, and before a run that has
+ * failed for the last time ends. Then the job is requeued, or the run ends.
  */
 #include <stdio.h>
 
+#include "mpi_launcher/policy/rule_words.h"
 #include "mpi_launcher/policy/state.h"
 
-void dlr_policy_persisted(struct dlr_policy *p, int64_t now_ms)
+static void persist_for(struct dlr_policy *p, const char *why)
 {
-    if (p->phase != DLR_PHASE_PERSIST || dlr_policy_sigterm_persisted(p))
-        return;
-    if (p->failed) {
-        dlr_policy_finish(p, p->exit_code, p->failed_why);
-        return;
-    }
-    dlr_policy_enter(p, DLR_PHASE_REQUEUE, now_ms, p->conf.requeue_timeout_ms);
+    snprintf(p->why, sizeof(p->why), "%s", why);
+    p->ops.persist(p->arg);
+}
+
+/* Nothing more can be done here. */
+DLR_ACTION(persist_to_requeue)
+{
+    persist_for(p, e->why);
+}
+
+DLR_ACTION(persist_too_few)
+{
+    persist_for(p, p->fit_why);
+}
+
+DLR_ACTION(persist_for_the_job)
+{
+    persist_for(p, "another run of the job needs the requeue");
+}
+
+/* The program has failed for the last time: the script may try it again, and goes on
+ * from what is written now.
+ */
+DLR_ACTION(persist_at_last)
+{
+    p->failed = true;
+    p->ops.persist(p->arg);
+}
+
+DLR_ACTION(finish_failed)
+{
+    dlr_policy_finish(p, p->exit_code, p->failed_why);
+}
+
+DLR_ACTION(requeue)
+{
     p->ops.requeue(p->arg, p->why);
 }
 
-void dlr_policy_requeue_failed(struct dlr_policy *p, const char *why)
+DLR_ACTION(finish_no_requeue)
 {
     char text[640];
 
-    if (p->phase != DLR_PHASE_REQUEUE)
-        return;
     snprintf(text, sizeof(text), "%s, and the job could not be requeued: %s", p->why,
-             why);
+             e->why);
     dlr_policy_finish(p, 1, text);
-}
-
-void dlr_policy_requeue_with_job(struct dlr_policy *p, int64_t now_ms)
-{
-    if (p->requeues_with_job)
-        return;
-    p->requeues_with_job = true;
-    if (p->phase == DLR_PHASE_RUN) {
-        dlr_policy_end_round(p, DLR_CAUSE_CONTROL,
-                             "another run of the job needs the requeue", now_ms);
-    } else if (p->phase == DLR_PHASE_RENDEZVOUS) {
-        p->ops.stop_rendezvous(p->arg);
-        dlr_policy_rendezvous(p, now_ms);
-    } else if (p->phase == DLR_PHASE_PREPARE) {
-        dlr_policy_rendezvous(p, now_ms);
-    }
-}
-
-void dlr_policy_requeue_cancel(struct dlr_policy *p, int64_t now_ms)
-{
-    p->requeues_with_job = false;
-    if (p->phase == DLR_PHASE_REQUEUE)
-        dlr_policy_rendezvous(p, now_ms);
-}
-
-void dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms)
-{
-    if (p->phase == DLR_PHASE_REQUEUE)
-        p->deadline_ms = deadline_ms;
 }

@@ -14,12 +14,16 @@ static const char *without_rank(const char *why)
     return sscanf(why, "rank %*u %n", &n) == 0 && n > 0 ? why + n : why;
 }
 
-unsigned dlr_restart_budget_spent(struct dlr_restart_budget *b, int64_t now_ms)
+unsigned dlr_restart_budget_count(const struct dlr_restart_budget *b, int64_t now_ms)
 {
     int64_t window_ms = b->window_ms ? b->window_ms : DLR_RESTART_WINDOW_MS;
 
-    if (b->spent && now_ms - b->from_ms >= window_ms)
-        b->spent = 0;
+    return now_ms - b->from_ms >= window_ms ? 0 : b->spent;
+}
+
+unsigned dlr_restart_budget_spent(struct dlr_restart_budget *b, int64_t now_ms)
+{
+    b->spent = dlr_restart_budget_count(b, now_ms);
     return b->spent;
 }
 

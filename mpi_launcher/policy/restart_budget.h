@@ -38,7 +38,8 @@ enum dlr_restart_budget_next {
     DLR_RESTART_LOOP,  /* the same later, for the last time that is allowed */
 };
 
-/* Restarts that count now. */
+/* Restarts that count now; dlr_restart_budget_spent() forgets those of long ago. */
+unsigned dlr_restart_budget_count(const struct dlr_restart_budget *b, int64_t now_ms);
 unsigned dlr_restart_budget_spent(struct dlr_restart_budget *b, int64_t now_ms);
 /* n were spent by an earlier supervisor, not longer ago than now. */
 void dlr_restart_budget_resume(struct dlr_restart_budget *b, unsigned n,

@@ -2,10 +2,12 @@
 /* The engine's making, its names, what can be asked of it, and the step from a phase to
  * the next. Calls no other file of the engine but the restart budget.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "mpi_launcher/policy/rule_words.h"
 #include "mpi_launcher/policy/state.h"
 
 static const char *const cause_names[] = {"none",    "node",   "program",
@@ -14,6 +16,37 @@ static const char *const cause_names[] = {"none",    "node",   "program",
 const char *dlr_cause_name(enum dlr_cause cause)
 {
     return cause_names[cause];
+}
+
+static const char *const state_names[] = {
+    "agents", "rendezvous", "prepare", "run",    "end",  "persist", "requeue",
+    "wait",   "done",       "again",   "met",    "gone", "setback", "failed",
+    "last",   "written",    "next",    "fitted", "same"};
+
+/* clang-format off */
+static const char *const event_names[] = {
+    "at once", "limit", "start", "adopt", "adopt failed", "node up",
+    "node dead", "agents gone", "hold", "replan", "planned", "too few",
+    "not met", "give up", "prepared", "copies failed", "started", "queued",
+    "launch late", "task failed", "restore failed", "restore refused", "lease expired", "watch lost",
+    "stepd lost", "step ended", "clean", "signal", "sigterm", "fate",
+    "persisted", "requeue with job", "requeue cancel", "requeue failed", "controller away", "controller back",
+};
+/* clang-format on */
+
+static_assert(sizeof(state_names) / sizeof(state_names[0]) == DLR_STATE_SAME + 1,
+              "a name for each state");
+static_assert(sizeof(event_names) / sizeof(event_names[0]) == DLR_POLICY_EVENTS,
+              "a name for each event");
+
+const char *dlr_policy_state_name(unsigned state)
+{
+    return state_names[state];
+}
+
+const char *dlr_policy_event_name(enum dlr_policy_what what)
+{
+    return event_names[what];
 }
 
 int dlr_policy_new(const struct dlr_policy_conf *conf, const struct dlr_policy_ops *ops,
@@ -94,9 +127,11 @@ void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms
 
 void dlr_policy_finish(struct dlr_policy *p, int code, const char *why)
 {
-    p->phase = DLR_PHASE_DONE;
-    p->deadline_ms = INT64_MAX;
     p->ops.finish(p->arg, code, why);
+}
+
+DLR_ACTION(nothing)
+{
 }
 
 int64_t dlr_policy_deadline_ms(const struct dlr_policy *p)

@@ -47,6 +47,8 @@ struct dlr_policy {
     bool exit_unexplained; /* it has, and nobody has said why */
     bool controller_down;  /* slurmctld: the round ends because it could not be begun */
     bool requeue_wait;     /* the wait for it was for a requeue */
+    char fit_why[128];     /* why there can be no round; "" when there can */
+    enum dlr_restart_budget_next verdict; /* of the last failure */
 
     bool failed; /* for the last time: memory is being written, then the run ends, */
     char failed_why[512];   /* with exit_code and this */
@@ -62,7 +64,7 @@ struct dlr_policy {
     /* rounds that ended because a slurmstepd died */
     struct dlr_restart_budget steps_lost;
 
-    struct {              /* termination.c: SIGTERM */
+    struct {              /* SIGTERM */
         bool wanted;      /* came to us */
         bool limit;       /* the step has had its time: Slurm sends it */
         int64_t until_ms; /* the tasks end for it until then; 0: none came */
@@ -75,7 +77,10 @@ struct dlr_policy {
     } sigterm;
 };
 
-/* The engine's files, the lowest first: none calls one below its own line. */
+/* From enough agents to the round without the others: those that are as quick come
+ * along.
+ */
+#define DLR_POLICY_SETTLE_MS 5000
 
 /* state.c. How many nodes are in that state. */
 unsigned dlr_policy_count(const struct dlr_policy *p, enum node_state state);
@@ -88,42 +93,9 @@ void dlr_policy_finish(struct dlr_policy *p, int code, const char *why);
  */
 bool dlr_policy_ended_well(const struct dlr_policy *p);
 
-/* persist.c */
-void dlr_policy_persist(struct dlr_policy *p, int64_t now_ms);
-/* Nothing more can be done here: writes the state and asks for a requeue. */
-void dlr_policy_requeue(struct dlr_policy *p, const char *why, int64_t now_ms);
-/* The program has failed for the last time: the script may try it again, and goes on
- * from what is written now.
- */
-void dlr_policy_fail(struct dlr_policy *p, int code, const char *why, int64_t now_ms);
-
-/* termination.c. Each of the first three is true when SIGTERM explains it and it is
- * dealt with.
- */
-bool dlr_policy_sigterm_step_ended(struct dlr_policy *p, int64_t now_ms);
-bool dlr_policy_sigterm_exit(struct dlr_policy *p, int code, int64_t now_ms);
-bool dlr_policy_sigterm_after_end(struct dlr_policy *p, int64_t now_ms);
-bool dlr_policy_sigterm_persisted(struct dlr_policy *p);
-/* SIGTERM comes to us: true when the tasks had it before and have ended, or what is in
- * memory is being written. That goes on, within its limit.
- */
-bool dlr_policy_sigterm_writing(struct dlr_policy *p);
-void dlr_policy_sigterm_over(struct dlr_policy *p, int64_t now_ms); /* no round runs */
+/* termination.c. Whether what ends now may end for SIGTERM; the tasks of this round. */
 bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms);
-
-/* late_nodes.c: the first start begins, from now on it is waited for who is late. */
-void dlr_policy_first_start(struct dlr_policy *p, int64_t now_ms);
-bool dlr_policy_may_come(const struct dlr_policy *p, int64_t now_ms);
-void dlr_policy_await_late(struct dlr_policy *p, int64_t now_ms);
-/* There are too few nodes: true when it is waited for one that has not been seen yet.
- */
-bool dlr_policy_await_more(struct dlr_policy *p, int64_t now_ms);
-
-/* next_round.c. It begins, or the allocation is given back. */
-void dlr_policy_rendezvous(struct dlr_policy *p, int64_t now_ms);
-/* The same after a copy could not be moved or loaded. */
-void dlr_policy_set_back(struct dlr_policy *p, const char *why, int64_t now_ms);
-void dlr_policy_wait(struct dlr_policy *p, const char *why, int64_t now_ms);
+bool dlr_policy_tasks_heed(const struct dlr_policy *p, int64_t now_ms);
 
 /* after_round.c. The first reason ends the round. */
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
@@ -132,24 +104,5 @@ void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char
  * takes the place of a failure of the program.
  */
 void dlr_policy_explain(struct dlr_policy *p, enum dlr_cause cause, const char *why);
-/* Whether the round that ends has gone everywhere; its time for that is over. */
-void dlr_policy_check_clean(struct dlr_policy *p, int64_t now_ms);
-void dlr_policy_end_late(struct dlr_policy *p, int64_t now_ms);
-
-/* sigterm_outcome.c. True when the deadline was one of SIGTERM's, and it is dealt with. */
-bool dlr_policy_sigterm_late(struct dlr_policy *p, int64_t now_ms);
-
-/* agents.c */
-void dlr_policy_call_agents(struct dlr_policy *p, int64_t now_ms);
-/* The agents are there, or late. A round whose end nobody has seen is ended first. */
-void dlr_policy_assembled(struct dlr_policy *p, int64_t now_ms);
-/* The time for all agents to report is over. */
-void dlr_policy_agents_late(struct dlr_policy *p, int64_t now_ms);
-
-/* step.c, above requeue.c and control_loss.c: srun's end, and nobody has said why. One
- * that starts no task may have met a passing trouble once; the second time it is told
- * no by Slurm, and would be again.
- */
-void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms);
 
 #endif

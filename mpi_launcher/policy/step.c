@@ -4,124 +4,116 @@
  */
 #include <stdio.h>
 
+#include "mpi_launcher/policy/rule_words.h"
 #include "mpi_launcher/policy/state.h"
 
-#define MAX_UNSTARTED 2 /* sruns in a row that end and have started nothing */
-
-void dlr_policy_started(struct dlr_policy *p, uint32_t round)
+DLR_ACTION(note_the_start)
 {
-    if (round != p->round || (p->phase != DLR_PHASE_RUN &&
-                              !(p->phase == DLR_PHASE_END && dlr_policy_ended_well(p))))
-        return;
     p->started = p->ran = true;
     p->unstarted = 0;
     p->unstarted_ms = 0;
-    if (p->phase == DLR_PHASE_RUN && dlr_policy_ended_well(p))
-        dlr_policy_finish(p, 0, NULL);
 }
 
-void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
-                           int64_t now_ms)
+DLR_ACTION(note_the_start_and_finish)
 {
-    if (p->phase != DLR_PHASE_RUN || round != p->round)
-        return;
-    p->ended = true;
-    p->exit_code = code;
-    if (dlr_policy_sigterm_step_ended(p, now_ms))
-        return;
-    if (code == 0 && p->started) {
-        dlr_policy_finish(p, 0, NULL);
-        return;
-    }
-    /* Slurm may be first to tell of a node's death, or of a short program's end: wait
-     * for the agents' word.
-     */
-    p->exit_unexplained = true;
-    p->deadline_ms = now_ms + p->conf.suspect_ms;
+    dlr_policy_do_note_the_start(p, e);
+    dlr_policy_finish(p, 0, NULL);
 }
 
-/* The step was started before: what it lacks now the former round still holds, as
- * slurmctld has it. That is waited for, within a limit. False: it is over, or what the
- * user asks for was never to be had.
- */
-static bool await_start(struct dlr_policy *p, const char *why, int64_t now_ms)
+DLR_ACTION(begin_its_time)
 {
-    if (!p->ran || p->started)
-        return false;
+    p->launch_ms = e->now_ms;
+}
+
+/* --- tasks are late --------------------------------------------------------------- */
+
+static void wait_for_start(struct dlr_policy *p, const char *why, int64_t now_ms)
+{
     if (!p->unstarted_ms)
         p->unstarted_ms = now_ms;
-    if (now_ms - p->unstarted_ms >= p->conf.controller_timeout_ms)
-        return false;
-    dlr_policy_controller_away(p, why, now_ms);
-    return true;
+    p->controller_down = true;
+    dlr_policy_end_round(p, DLR_CAUSE_CONTROL, why, now_ms);
 }
 
-void dlr_policy_launch_late(struct dlr_policy *p, uint32_t round, const char *why,
-                            int64_t now_ms)
+DLR_ACTION(end_not_started)
 {
-    if (p->phase != DLR_PHASE_RUN || round != p->round)
-        return;
     p->exit_code = 1;
-    if (await_start(p, why, now_ms))
-        return;
-    p->launch_refused =
-        p->late_next && p->late_next == round; /* the one before was late, too */
-    p->late_next = round + 1;
-    dlr_policy_end_round(p, p->launch_refused ? DLR_CAUSE_PROGRAM : DLR_CAUSE_CONTROL,
-                         why, now_ms);
+    wait_for_start(p, e->why, e->now_ms);
 }
 
-void dlr_policy_queued(struct dlr_policy *p, int64_t now_ms)
+DLR_ACTION(refuse_late_tasks)
 {
-    if (p->phase == DLR_PHASE_RUN && !p->started)
-        p->launch_ms = now_ms;
+    p->exit_code = 1;
+    p->launch_refused = true;
+    p->late_next = p->round + 1;
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, e->why, e->now_ms);
 }
 
-void dlr_policy_stepped(struct dlr_policy *p, uint32_t round)
+DLR_ACTION(end_for_late_tasks)
 {
-    p->stepped |= round == p->round;
+    p->exit_code = 1;
+    p->launch_refused = false;
+    p->late_next = p->round + 1;
+    dlr_policy_end_round(p, DLR_CAUSE_CONTROL, e->why, e->now_ms);
 }
 
-void dlr_policy_committed(struct dlr_policy *p, uint64_t step)
+/* --- srun has ended --------------------------------------------------------------- */
+
+/* Slurm may be first to tell of a node's death, or of a short program's end: wait for
+ * the agents' word.
+ */
+DLR_ACTION(await_the_reason)
 {
-    if (p->has_best && step <= p->best)
-        return; /* it is done again */
-    p->has_best = true;
-    p->best = step;
-    dlr_restart_budget_progress(&p->restarts);
+    p->exit_unexplained = true;
+    p->deadline_ms = e->now_ms + p->conf.suspect_ms;
 }
 
-void dlr_policy_unexplained(struct dlr_policy *p, int64_t now_ms)
+DLR_ACTION(note_srun_failed)
+{
+    snprintf(p->failed_why, sizeof(p->failed_why), "srun ended with code %d",
+             p->exit_code);
+}
+
+DLR_ACTION(end_srun_waits)
 {
     char why[160];
 
-    if (p->conf.tolerant && p->started) {
-        snprintf(why, sizeof(why), "srun ended with code %d", p->exit_code);
-        if (p->exit_code)
-            dlr_policy_fail(p, p->exit_code, why, now_ms);
-        else
-            dlr_policy_finish(p, 0, NULL);
-        return;
-    }
     snprintf(why, sizeof(why), "slurmctld does not start the step (srun: code %d)",
              p->exit_code);
-    if (p->exit_code && await_start(p, why, now_ms))
-        return;
-    if (!p->started && p->exit_code && p->ran) {
-        p->launch_refused = true;
-        snprintf(why, sizeof(why),
-                 "slurmctld has not started the step for %lld s "
-                 "(--dlrover-set=controller-timeout); srun's message above says why",
-                 (long long)(now_ms - p->unstarted_ms) / 1000);
-    } else if (!p->started && ++p->unstarted >= MAX_UNSTARTED) {
-        p->launch_refused = true;
-        snprintf(why, sizeof(why),
-                 "srun has ended %u times in a row with code %d and started no task; "
-                 "its own message above says why",
-                 p->unstarted, p->exit_code);
-    } else {
-        snprintf(why, sizeof(why), "srun ended with code %d%s", p->exit_code,
-                 p->exit_code ? "" : " and has started no task");
-    }
-    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, now_ms);
+    wait_for_start(p, why, e->now_ms);
+}
+
+DLR_ACTION(refuse_srun_not_started)
+{
+    char why[160];
+    int64_t waited_ms = p->unstarted_ms ? e->now_ms - p->unstarted_ms : 0;
+
+    p->launch_refused = true;
+    snprintf(why, sizeof(why),
+             "slurmctld has not started the step for %lld s "
+             "(--dlrover-set=controller-timeout); srun's message above says why",
+             (long long)waited_ms / 1000);
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, e->now_ms);
+}
+
+DLR_ACTION(refuse_srun_again)
+{
+    char why[160];
+
+    p->launch_refused = true;
+    snprintf(why, sizeof(why),
+             "srun has ended %u times in a row with code %d and started no task; "
+             "its own message above says why",
+             ++p->unstarted, p->exit_code);
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, e->now_ms);
+}
+
+DLR_ACTION(end_for_srun)
+{
+    char why[160];
+
+    p->unstarted += !p->started;
+    snprintf(why, sizeof(why), "srun ended with code %d%s", p->exit_code,
+             p->exit_code ? "" : " and has started no task");
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, why, e->now_ms);
 }

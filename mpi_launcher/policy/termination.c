@@ -6,16 +6,12 @@
  */
 #include <stdio.h>
 
+#include "mpi_launcher/policy/rule_words.h"
 #include "mpi_launcher/policy/state.h"
 
-/* a program that ends within this time of SIGTERM ended for it */
-#define TOLD_MS 600000
 #define ASK_MS 30000 /* for slurmctld to say what became of the job */
 
-bool dlr_policy_has_sigterm(const struct dlr_policy *p)
-{
-    return p->sigterm.wanted || p->sigterm.over;
-}
+static const char ended_by_it[] = "ended by signal 15 (Terminated)";
 
 bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms)
 {
@@ -23,130 +19,140 @@ bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms)
 }
 
 /* Tasks of a round that began after it never had it. */
-static bool tasks_heed(const struct dlr_policy *p, int64_t now_ms)
+bool dlr_policy_tasks_heed(const struct dlr_policy *p, int64_t now_ms)
 {
     return dlr_policy_heeds(p, now_ms) &&
            (p->sigterm.wanted || p->sigterm.next == p->round + 1);
 }
 
+/* --- while the tasks end ---------------------------------------------------------- */
+
+DLR_ACTION(keep_its_end)
+{
+    p->sigterm.code = e->code;
+    snprintf(p->sigterm.why, sizeof(p->sigterm.why), "%s", e->why);
+    if (!p->sigterm.wanted)
+        p->deadline_ms = p->sigterm.until_ms;
+}
+
+DLR_ACTION(await_sigterm)
+{
+    p->sigterm.code = e->code;
+    snprintf(p->sigterm.why, sizeof(p->sigterm.why), "%s", e->why);
+    p->deadline_ms = e->now_ms + p->conf.suspect_ms;
+}
+
 /* Its tasks have ended. Nothing of it is tried again, whatever slurmctld says. */
-static void settle(struct dlr_policy *p, int64_t now_ms)
+DLR_ACTION(ask_after_the_end)
 {
     p->exit_unexplained = false;
     p->sigterm.settling = true;
-    p->deadline_ms = now_ms + ASK_MS;
+    p->deadline_ms = e->now_ms + ASK_MS;
     p->ops.ask_fate(p->arg);
 }
 
-bool dlr_policy_sigterm_before(const struct dlr_policy *p, int64_t round)
+DLR_ACTION(limit_the_tasks)
 {
-    return p->phase == DLR_PHASE_RUN && round >= 0 && round < p->round;
+    p->deadline_ms = e->now_ms + e->limit_ms;
 }
 
-void dlr_policy_sigterm(struct dlr_policy *p, bool wanted, int64_t limit_ms,
-                        int64_t now_ms)
+DLR_ACTION(await_the_other_tasks)
 {
-    p->sigterm.wanted |= wanted;
-    p->sigterm.until_ms = now_ms + TOLD_MS;
-    if (p->phase == DLR_PHASE_RUN || p->phase == DLR_PHASE_END)
-        p->sigterm.next = p->round + 1;
-    switch (p->phase) {
-    case DLR_PHASE_RUN:
-        if (p->exit_unexplained && p->ended)
-            settle(p, now_ms); /* here is the reason that it waited for */
-        else if (p->sigterm.code)
-            p->deadline_ms = p->sigterm.until_ms;
-        if (wanted && !p->sigterm.settling)
-            p->deadline_ms = now_ms + limit_ms;
-        break;
-    case DLR_PHASE_END:
-    case DLR_PHASE_PERSIST:
-    case DLR_PHASE_REQUEUE:
-    case DLR_PHASE_DONE:
-        break;
-    default:
-        p->ops.ask_fate(p->arg); /* there are no tasks: it may be the job's end */
-    }
+    p->deadline_ms = p->sigterm.until_ms;
 }
 
-/* No agent is told: their step has no such limit. Slurm looks at it twice a minute, and
- * never early.
+DLR_ACTION(ask_fate)
+{
+    p->ops.ask_fate(p->arg);
+}
+
+/* SIGTERM comes to us when the tasks had it before and have ended, or what is in memory
+ * is being written. That goes on, within its limit.
  */
-static void look_at_limit(struct dlr_policy *p, int64_t now_ms)
+DLR_ACTION(want_it)
 {
-    if (p->phase != DLR_PHASE_RUN || !p->conf.limit_ms ||
-        now_ms - p->launch_ms < p->conf.limit_ms)
+    p->sigterm.wanted = true;
+}
+
+DLR_ACTION(want_it_written)
+{
+    if (p->sigterm.over)
         return;
-    p->sigterm.limit = true;
-    p->sigterm.until_ms = now_ms + TOLD_MS;
-    p->sigterm.next = p->round + 1;
+    p->sigterm.over = true;
+    p->exit_code = 128 + 15;
+    snprintf(p->why, sizeof(p->why), "%s", ended_by_it);
 }
 
-bool dlr_policy_sigterm_step_ended(struct dlr_policy *p, int64_t now_ms)
+/* --- slurmctld's word, or its time is over ---------------------------------------- */
+
+static const char *why_it_ended(const struct dlr_policy *p, enum dlr_fate fate)
 {
-    look_at_limit(p, now_ms);
-    if (!tasks_heed(p, now_ms))
-        return false;
-    settle(p, now_ms);
-    return true;
+    if (p->sigterm.wanted || fate == DLR_FATE_ENDS)
+        return ended_by_it;
+    return p->sigterm.limit ? "the step's time was over (srun --time)"
+                            : "the program has ended after SIGTERM";
 }
 
-bool dlr_policy_sigterm_exit(struct dlr_policy *p, int code, int64_t now_ms)
+DLR_ACTION(conclude)
 {
-    look_at_limit(p, now_ms);
-    if (tasks_heed(p, now_ms)) {
-        p->sigterm.code = code;
-        if (!p->sigterm.wanted)
-            p->deadline_ms = p->sigterm.until_ms;
-        return true;
-    }
-    if (code != 128 + 15 || p->sigterm.code)
-        return false;
-    p->sigterm.code = code; /* the agents' word may be on its way */
-    p->deadline_ms = now_ms + p->conf.suspect_ms;
-    return true;
+    const char *why = why_it_ended(p, e->fate);
+
+    p->sigterm.settling = false;
+    p->sigterm.over = true;
+    p->sigterm.back = e->fate == DLR_FATE_PREEMPTED;
+    p->sigterm.taken = e->fate == DLR_FATE_ENDS;
+    dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, p->sigterm.back ? "preempted" : why,
+                         e->now_ms);
 }
 
-bool dlr_policy_sigterm_after_end(struct dlr_policy *p, int64_t now_ms)
+DLR_ACTION(end_for_sigterm)
 {
-    if (!p->sigterm.over && p->sigterm.wanted && !p->ended)
-        p->exit_code = 128 + 15;
-    if (p->sigterm.wanted || (p->cause == DLR_CAUSE_PROGRAM && tasks_heed(p, now_ms)))
-        p->sigterm.over = true; /* the word came while it was being ended */
-    if (!p->sigterm.over)
-        return false;
-    dlr_policy_sigterm_over(p, now_ms);
-    return true;
+    p->exit_code = 128 + 15;
+    dlr_policy_end_round(p, DLR_CAUSE_SIGNAL, ended_by_it, e->now_ms);
 }
 
-void dlr_policy_sigterm_over(struct dlr_policy *p, int64_t now_ms)
+DLR_ACTION(end_for_its_task)
+{
+    p->exit_code = p->sigterm.code;
+    p->killed = p->exit_code == 128 + 15;
+    dlr_policy_end_round(p, DLR_CAUSE_PROGRAM, p->sigterm.why, e->now_ms);
+}
+
+/* --- the run ends for it ---------------------------------------------------------- */
+
+static void persist(struct dlr_policy *p)
 {
     if (p->sigterm.wanted && p->exit_code == 128 + 9)
         p->exit_code = 128 + 15; /* srun that is told SIGTERM kills its tasks */
-    dlr_policy_persist(p, now_ms);
+    p->ops.persist(p->arg);
 }
 
-bool dlr_policy_sigterm_writing(struct dlr_policy *p)
+DLR_ACTION(persist_last)
 {
-    if (p->sigterm.settling && p->phase == DLR_PHASE_RUN) {
-        p->sigterm.wanted = true;
-        return true;
-    }
-    if (p->phase != DLR_PHASE_PERSIST)
-        return p->sigterm.over && p->phase == DLR_PHASE_END;
-    if (!p->sigterm.over) {
-        p->sigterm.over = true;
+    p->sigterm.over = true;
+    p->sigterm.back = e->fate == DLR_FATE_PREEMPTED;
+    p->exit_code = 128 + 15;
+    snprintf(p->why, sizeof(p->why), "%s", p->sigterm.back ? "preempted" : ended_by_it);
+    persist(p);
+}
+
+DLR_ACTION(stop_and_persist_last)
+{
+    p->ops.stop_rendezvous(p->arg);
+    dlr_policy_do_persist_last(p, e);
+}
+
+DLR_ACTION(persist_after_the_round)
+{
+    p->failed_rendezvous = 0;
+    if (!p->sigterm.over && p->sigterm.wanted && !p->ended)
         p->exit_code = 128 + 15;
-        snprintf(p->why, sizeof(p->why), "ended by signal 15 (Terminated)");
-    }
-    return true;
+    p->sigterm.over = true;
+    persist(p);
 }
 
-bool dlr_policy_sigterm_persisted(struct dlr_policy *p)
+DLR_ACTION(finish_after_sigterm)
 {
-    if (!p->sigterm.over || p->sigterm.back)
-        return false;
     dlr_policy_finish(p, p->exit_code,
                       p->exit_code || p->sigterm.taken ? p->why : NULL);
-    return true;
 }

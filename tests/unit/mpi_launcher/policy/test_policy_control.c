@@ -386,6 +386,36 @@ static void signal_while_agents_start_ends_the_run(void **state)
     dlr_policy_free(p);
 }
 
+static void agents_lost_beside_an_adopted_round_begin_nothing_else(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = adopting(&l);
+
+    dlr_policy_agents_gone(p, 10); /* before one of them was heard */
+    assert_string_equal(l.text, "end2 control agents ");
+    policy_all_up(p, 20);
+    assert_string_equal(l.text, "end2 control agents end2 control ");
+    policy_all_clean(p, 2, 30);
+    assert_string_equal(l.text, "end2 control agents end2 control meet ");
+    dlr_policy_free(p);
+}
+
+static void a_requeue_that_waits_is_still_one_when_slurmctld_is_away_again(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_node_dead(p, 4, "gone", 100);
+    dlr_policy_node_dead(p, 0, "gone", 100);
+    policy_all_clean(p, 0, 110);
+    dlr_policy_persisted(p, 120);
+    dlr_policy_controller_away(p, "no answer", 130);
+    dlr_policy_controller_away(p, "no answer", 140);
+    dlr_policy_controller_back(p, 200);
+    assert_string_equal(l.text, "end0 node persist requeue wait requeue ");
+    dlr_policy_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +439,9 @@ int main(void)
         cmocka_unit_test(node_lost_in_an_earlier_run_is_not_waited_for),
         cmocka_unit_test(tasks_that_never_start_end_the_round_with_that_reason),
         cmocka_unit_test(signal_while_agents_start_ends_the_run),
+        cmocka_unit_test(agents_lost_beside_an_adopted_round_begin_nothing_else),
+        cmocka_unit_test(
+            a_requeue_that_waits_is_still_one_when_slurmctld_is_away_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

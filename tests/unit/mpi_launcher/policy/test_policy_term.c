@@ -436,6 +436,20 @@ static void what_has_failed_for_the_last_time_is_written_first(void **state)
     }
 }
 
+static void sigterm_once_more_does_not_put_off_slurmctlds_word(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 100);
+    dlr_policy_worker_exit(p, 0, 1, SIGTERM, 200);
+    dlr_policy_step_ended(p, 0, 143, 300);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 400);
+    assert_int_equal(dlr_policy_deadline_ms(p), 300 + 30000);
+    dlr_policy_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +466,7 @@ int main(void)
         cmocka_unit_test(sigterm_of_a_former_round_is_not_this_ones),
         cmocka_unit_test(what_has_failed_for_the_last_time_is_written_first),
         cmocka_unit_test(a_node_that_dies_then_is_replaced_unless_the_job_ends),
+        cmocka_unit_test(sigterm_once_more_does_not_put_off_slurmctlds_word),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
