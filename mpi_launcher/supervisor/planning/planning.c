@@ -42,7 +42,7 @@ struct dlr_sup_planning *dlr_sup_planning_free(struct dlr_sup_planning *planning
     return NULL;
 }
 
-static void tell_candidates(struct dlr_sup_planning *planning, bool with_mpi)
+static void tell_candidates(struct dlr_sup_planning *planning, bool with_mpi, bool met)
 {
     json_t *names = json_array();
 
@@ -50,8 +50,9 @@ static void tell_candidates(struct dlr_sup_planning *planning, bool with_mpi)
         if (dlr_sup_is_candidate(planning->env.steps, i))
             json_array_append_new(names,
                                   json_string(planning->members->list[i].node.name));
-    dlr_journal_note(dlr_sup_journal(planning->env.io), "rendezvous", "s:b,s:o", "mpi",
-                     with_mpi, "candidates", names);
+    dlr_journal_note(dlr_sup_journal(planning->env.io), "rendezvous", "s:b,s:o*,s:o",
+                     "mpi", with_mpi, "met", met ? json_true() : NULL, "candidates",
+                     names);
 }
 
 void dlr_sup_agents_begin(struct dlr_sup_planning *planning)
@@ -63,6 +64,7 @@ void dlr_sup_agents_begin(struct dlr_sup_planning *planning)
 void dlr_sup_rendezvous(struct dlr_sup_planning *planning, bool with_mpi)
 {
     struct dlr_err err = {0};
+    bool met = with_mpi && dlr_sup_met_before(planning);
 
     if (planning->agents_ms)
         dlr_rendezvous_time_expect(&planning->usual[0],
@@ -74,8 +76,13 @@ void dlr_sup_rendezvous(struct dlr_sup_planning *planning, bool with_mpi)
         return;
     }
     dlr_sup_network_tell(planning->env.steps);
-    tell_candidates(planning, with_mpi);
-    if (!with_mpi) {
+    tell_candidates(planning, with_mpi && !met, met);
+    planning->by_met = met;
+    if (met) {
+        planning->check_all = false;
+        planning->checked = true;
+        dlr_sup_gather_start(planning, true);
+    } else if (!with_mpi) {
         dlr_user_line(
             planning->env.io,
             "no rendezvous by MPI; agents report instead, network checks that "
@@ -99,11 +106,17 @@ void dlr_sup_rendezvous_resume(struct dlr_sup_planning *planning)
  */
 void dlr_sup_rendezvous_tick(struct dlr_sup_planning *planning, int64_t now_ms)
 {
-    if (planning->mpi.srun.pid && !planning->gather.active && !planning->mpi.network &&
-        !dlr_sup_is_asked(planning->env.steps) &&
-        now_ms - planning->ops->since(planning->arg) >=
-            dlr_rendezvous_time_late_ms(dlr_sup_rendezvous_time(planning)))
+    struct dlr_err err = {0};
+    bool late = now_ms - planning->ops->since(planning->arg) >=
+                dlr_rendezvous_time_late_ms(dlr_sup_rendezvous_time(planning));
+
+    if (late && planning->mpi.srun.pid && !planning->gather.active &&
+        !planning->mpi.network && !dlr_sup_is_asked(planning->env.steps))
         dlr_sup_ask_controller(planning->env.steps, DLR_QUERY_RENDEZVOUS, 0, "", 0);
+    if (late && planning->by_met && planning->gather.active) {
+        planning->by_met = false;
+        dlr_sup_mpi_start(planning, &err); /* if it cannot: the limit runs */
+    }
 }
 
 void dlr_sup_rendezvous_late(struct dlr_sup_planning *planning)

@@ -42,6 +42,7 @@ struct dlr_sup_planning {
     struct dlr_rendezvous_time usual[2]; /* of rounds that begin anew, that restore */
     struct dlr_sup_gather gather;
     bool held, held_mpi; /* a rendezvous waits for the switch tree */
+    bool by_met;         /* agents report without MPI, for they have met */
     /* step_of_run.c */
     int argc, srun_words; /* the user's srun; those before the program, 0: unknown */
     char **argv;
@@ -100,6 +101,12 @@ void dlr_sup_gather_drop(struct dlr_sup_planning *planning); /* its memory */
 
 /* rendezvous.c */
 int dlr_sup_mpi_start(struct dlr_sup_planning *planning, struct dlr_err *err);
+
+/* met.c: it is the first rendezvous of a later run of the job, whose nodes have met by MPI
+ * before; a plan of that program is there
+ */
+bool dlr_sup_met_before(struct dlr_sup_planning *planning);
+void dlr_sup_met(struct dlr_sup_planning *planning, const struct dlr_plan *plan);
 
 /* links.c: whether the next one measures the network, and how long rounds of that may
  * begin, 0 if not; what came of it, out of what the program has printed, into the file

@@ -119,6 +119,8 @@ static void read_plan(struct dlr_sup_planning *planning, int status)
         dlr_rendezvous_time_took(dlr_sup_rendezvous_time(planning),
                                  dlr_sup_now() - planning->ops->since(planning->arg));
     rc = dlr_plan_from_json(j, &plan, &err);
+    if (rc == 0)
+        dlr_sup_met(planning, &plan);
     planning->ops->planned(planning->arg, rc, &plan, err.text);
 }
 

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,6 +244,40 @@ int dlr_shared_agent_step_start(struct dlr_sup_steps *steps, struct dlr_err *err
         rc = own(steps, &agent, cred, err);
     dlr_words_done(&agent);
     return rc;
+}
+
+/* Beside the record: which nodes met last, as a sum. */
+static void met_path(const struct dlr_sup_steps *steps, char *buf, size_t size)
+{
+    path_of(steps, ".met", buf, size);
+}
+
+bool dlr_sup_agents_have_met(const struct dlr_sup_steps *steps, uint64_t nodes)
+{
+    char path[DLR_RUN_PATH + 64], expected[32];
+    DLR_AUTO_FREE char *text = NULL;
+
+    if (!steps->agents_shared)
+        return false;
+    met_path(steps, path, sizeof(path));
+    snprintf(expected, sizeof(expected), "%016" PRIx64, nodes);
+    text = dlr_sup_file_text(steps->env.io, path, 0);
+    return text && dlr_streq(text, expected);
+}
+
+void dlr_sup_agents_met(const struct dlr_sup_steps *steps, uint64_t nodes)
+{
+    DLR_CLEANUP(dlr_sup_file_done) struct dlr_sup_file *f = NULL;
+    char path[DLR_RUN_PATH + 64];
+
+    if (!steps->agents_shared)
+        return;
+    met_path(steps, path, sizeof(path));
+    f = dlr_sup_file_new(path, NULL);
+    if (dlr_sup_file_call(steps->env.io, dlr_sup_file_record, &f) < 0)
+        return; /* the next run meets by MPI, too */
+    snprintf(f->text, sizeof(f->text), "%016" PRIx64, nodes);
+    dlr_sup_file_call(steps->env.io, dlr_sup_file_rewrite, &f);
 }
 
 int dlr_shared_agent_step_start_on(struct dlr_sup_steps *steps, const char *node,

@@ -22,6 +22,7 @@
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
 #include "mpi_launcher/supervisor/steps/internal_step.h"
 #include "mpi_launcher/supervisor/steps/network.h"
@@ -53,7 +54,8 @@ static struct {
     void *arg;
 } watched[2]; /* its end and its output */
 static char told[256];
-static char checks[64]; /* that the program was asked to make */
+static char checks[64];   /* that the program was asked to make */
+static uint64_t have_met; /* by the job's earlier runs */
 
 static void note(const char *fmt, ...)
 {
@@ -120,6 +122,14 @@ bool dlr_sup_network_is_asked(const struct dlr_sup_steps *steps)
 }
 void dlr_sup_network_tell(struct dlr_sup_steps *steps)
 {
+}
+bool dlr_sup_agents_have_met(const struct dlr_sup_steps *steps, uint64_t sum)
+{
+    return have_met && sum == have_met;
+}
+void dlr_sup_agents_met(const struct dlr_sup_steps *steps, uint64_t sum)
+{
+    have_met = sum;
 }
 void dlr_srun_abandon(struct dlr_sup_steps *steps, struct dlr_proc *proc)
 {
@@ -229,6 +239,7 @@ static int begin(void **state)
     assert_non_null(planning);
     now_ms = BEGAN_MS;
     restores = awaited = not_started = false;
+    have_met = 0;
     told[0] = '\0';
     return 0;
 }
@@ -292,7 +303,7 @@ static void learn(int64_t took_ms)
 /* What another rendezvous makes. */
 static const char *checks_of_next(void)
 {
-    checks[0] = '\0';
+    checks[0] = told[0] = '\0';
     dlr_sup_rendezvous(planning, true);
     program_ends(PLAN, "");
     told[0] = '\0';
@@ -537,6 +548,97 @@ static void an_answer_to_another_request_is_none(void **state)
     assert_told("reported0");
 }
 
+/* A later run of a job on the same nodes. */
+static void a_later_run_begins(void)
+{
+    planning->checked = false;
+    dlr_sup_agents_begin(planning);
+    now_ms += 100;
+    told[0] = '\0';
+    dlr_sup_rendezvous(planning, true);
+}
+
+static void an_earlier_run_has_met(void)
+{
+    dlr_sup_agents_begin(planning);
+    checks_of_next();
+    a_later_run_begins();
+}
+
+static void nodes_that_have_met_report_in_a_later_run(void **state)
+{
+    an_earlier_run_has_met();
+    assert_int_equal(planning->mpi.srun.pid, 0);
+    assert_told("report0 report1");
+    assert_string_equal(checks_of_next(), "quick"); /* a restart meets as ever */
+}
+
+/* Another node, one that was booted since, GPUs, or what MPI is needed for. */
+static void others_meet_by_mpi_in_a_later_run(void **state)
+{
+    for (unsigned i = 0; i < 6; i++) {
+        an_earlier_run_has_met();
+        assert_int_equal(planning->mpi.srun.pid, 0);
+        dlr_sup_rendezvous_stop(planning);
+        if (i == 0)
+            nodes->members.list[1].here = false;
+        if (i == 1)
+            strcpy(nodes->members.list[1].boot, "another");
+        if (i == 2)
+            setenv("SLURM_JOB_GPUS", "0", 1);
+        if (i == 3)
+            strcpy(conf.checks, "memory");
+        if (i == 4)
+            setenv("DLROVER_INJECT", "n1:cpu=bad", 1);
+        if (i == 5)
+            have_met = 0;
+        a_later_run_begins();
+        assert_int_equal(planning->mpi.srun.pid, 70);
+        told[0] = '\0';
+        program_ends(PLAN, "");
+        strcpy(nodes->members.list[1].boot, "");
+        nodes->members.list[1].here = true;
+        strcpy(conf.checks, "auto");
+        unsetenv("SLURM_JOB_GPUS");
+        unsetenv("DLROVER_INJECT");
+    }
+}
+
+/* The one answers late, or the other is gone. */
+static void when_they_are_late_or_lost_they_meet_after_all(void **state)
+{
+    an_earlier_run_has_met();
+    dlr_sup_rendezvous_tick(planning, now_ms);
+    assert_int_equal(planning->mpi.srun.pid, 0);
+    now_ms += 60000;
+    dlr_sup_rendezvous_tick(planning, now_ms);
+    assert_int_equal(planning->mpi.srun.pid, 70);
+    told[0] = '\0';
+    program_ends(PLAN, "");
+    assert_told("planned2");
+    a_later_run_begins();
+    assert_int_equal(planning->mpi.srun.pid, 0);
+    dlr_sup_gather_lost(planning, 1);
+    dlr_sup_rendezvous_tick(planning, now_ms + 60000);
+    assert_int_equal(planning->mpi.srun.pid, 0); /* the policy begins another */
+    checks_of_next();
+}
+
+/* Whoever was left out of a plan, or is not well, is looked at again. */
+static void a_plan_without_all_is_no_meeting(void **state)
+{
+    dlr_sup_agents_begin(planning);
+    dlr_sup_rendezvous(planning, true);
+    program_ends("DLROVER-PLAN {\"v\":2,\"world\":1,\"restore\":null,\"spares\":[],"
+                 "\"out\":[{\"node\":\"n1\",\"reason\":\"silent\"}],\"verdicts\":[],"
+                 "\"sources\":[],\"notes\":[],\"places\":[{\"node\":\"n0\","
+                 "\"topo\":\"s0.n0\",\"cpus\":2,\"first\":0,\"tasks\":1,"
+                 "\"partner\":0,\"moved\":false}]}\n",
+                 "");
+    assert_told("planned1");
+    assert_int_equal(have_met, 0);
+}
+
 static void what_was_learned_follows(void **state)
 {
     static const struct {
@@ -575,6 +677,10 @@ int main(void)
         T(what_nodes_hold_is_told_when_all_have_answered_or_are_lost),
         T(a_loss_ends_a_rendezvous_by_reports),
         T(an_answer_to_another_request_is_none),
+        T(nodes_that_have_met_report_in_a_later_run),
+        T(others_meet_by_mpi_in_a_later_run),
+        T(when_they_are_late_or_lost_they_meet_after_all),
+        T(a_plan_without_all_is_no_meeting),
         cmocka_unit_test(what_was_learned_follows),
     };
 
