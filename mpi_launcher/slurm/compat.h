@@ -43,7 +43,7 @@ typedef hostlist_t dlr_slurm_hostlist; /* is a pointer there */
 /* Names the job that desc is about. */
 static inline void dlr_slurm_desc_job(job_desc_msg_t *desc, uint32_t job)
 {
-#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(26, 5, 0)
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
     desc->step_id.job_id = job;
 #else
     desc->job_id = job;

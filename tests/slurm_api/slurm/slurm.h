@@ -56,7 +56,7 @@ typedef struct {
     slurm_job_info_t *job_array;
 } job_info_msg_t;
 typedef struct {
-#if DLR_SLURM >= 0x1a05
+#if DLR_SLURM >= 0x190b
     slurm_step_id_t step_id;
 #else
     uint32_t job_id;
