@@ -203,11 +203,12 @@ SH
 
 @test "a data process is killed: saves go on, nothing is restarted" {
     step_ms=250
-    job=$(train -N3)
+    job=$(train -N3 "$CALM")
     await "$job" "e['event']=='progress' and e['commits']>=1"
     at=$(events "$job" 'select(.event=="progress").step' | tail -n 1)
     on n2 pkill -KILL -x dlrover-data
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    events "$job" 'select(.event=="round_end" or .event=="lease_expired")'
     [ -z "$(events "$job" 'select(.event=="round_end")')" ]
     [ "$(events "$job" 'select(.event=="progress").committed[1]' | tail -n 1)" -gt $((at + 4)) ]
     same_as_undisturbed
