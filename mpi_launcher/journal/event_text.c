@@ -36,7 +36,7 @@ static const struct {
     {"resumed", "the job goes on[ after {held_ms:ms}]"},
     {"auth_failures", "{count#connection} to {node} could not prove who made them"},
     {"name_taken", "on {node} somebody else has the name '{name}': stepped around"},
-    {"rendezvous", "{candidates#node} meet[{mpi:false}, without MPI][{met:true}: they have met before]"},
+    {"rendezvous", "{candidates#node} meet[{mpi:false}, without MPI]"},
     {"rendezvous_failed", "the rendezvous failed[: {why}]"},
     {"check", "check '{check}' of {node}: {verdict}[: {reason}]"
               "[; an administrator may run: {drain}]"},

@@ -60,7 +60,7 @@ static const struct {
     {"{\"event\":\"rendezvous\",\"mpi\":false,\"candidates\":[\"n1\",\"n2\"]}",
      "2 nodes meet, without MPI"},
     {"{\"event\":\"rendezvous\",\"mpi\":false,\"met\":true,\"candidates\":[\"n1\"]}",
-     "1 node meet, without MPI: they have met before"},
+     "1 node meet, without MPI"},
     {"{\"event\":\"rendezvous_failed\",\"why\":\"too slow\"}",
      "the rendezvous failed: too slow"},
     {"{\"event\":\"check\",\"node\":\"n1\",\"check\":\"disk\",\"verdict\":\"warn\","
