@@ -16,8 +16,10 @@ void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char
     p->failed_ms = now_ms;
     p->cause = cause;
     snprintf(p->why, sizeof(p->why), "%s", why);
-    for (unsigned i = 0; i < p->conf.nnodes; i++)
+    for (unsigned i = 0; i < p->conf.nnodes; i++) {
         p->nodes[i].processes_left = p->nodes[i].member && p->nodes[i].state == NODE_UP;
+        p->nodes[i].unheard = p->nodes[i].member && p->nodes[i].state == NODE_UNSEEN;
+    }
     p->ops.end_round(p->arg, p->round, cause, why);
 }
 
@@ -64,6 +66,11 @@ void dlr_policy_explain(struct dlr_policy *p, enum dlr_cause cause, const char *
 DLR_ACTION(explain_by_the_node)
 {
     dlr_policy_explain(p, DLR_CAUSE_NODE, e->why);
+}
+
+DLR_ACTION(explain_by_the_copy)
+{
+    dlr_policy_explain(p, DLR_CAUSE_RESTORE, e->why);
 }
 
 /* It ended before the one that was told first. */

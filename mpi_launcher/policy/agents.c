@@ -41,6 +41,7 @@ DLR_ACTION(start_agents_again)
 
 DLR_ACTION(start_agents_at_no_cost)
 {
+    dlr_policy_count_fruitless(p, e->now_ms);
     if (p->agent_starts.spent)
         p->agent_starts.spent--; /* that start was none */
     dlr_policy_do_start_agents(p, e);

@@ -33,10 +33,16 @@ DLR_ACTION(end_unwatched)
     dlr_policy_end_round(p, DLR_CAUSE_CONTROL, e->why, e->now_ms);
 }
 
+static const char for_the_job[] = "another run of the job needs the requeue";
+
 DLR_ACTION(end_for_the_job)
 {
-    dlr_policy_end_round(p, DLR_CAUSE_CONTROL,
-                         "another run of the job needs the requeue", e->now_ms);
+    dlr_policy_end_round(p, DLR_CAUSE_CONTROL, for_the_job, e->now_ms);
+}
+
+DLR_ACTION(explain_by_the_job)
+{
+    dlr_policy_explain(p, DLR_CAUSE_CONTROL, for_the_job);
 }
 
 /* Like a node's death, it explains the failures that it caused. */
@@ -84,6 +90,13 @@ DLR_ACTION(end_for_the_controller)
 {
     p->controller_down = true;
     dlr_policy_end_round(p, DLR_CAUSE_CONTROL, e->why, e->now_ms);
+}
+
+DLR_ACTION(explain_by_the_controller)
+{
+    p->controller_down = true;
+    if (p->cause == DLR_CAUSE_PROGRAM)
+        dlr_policy_explain(p, DLR_CAUSE_CONTROL, e->why);
 }
 
 static void wait_for(struct dlr_policy *p, bool requeue, const char *why)

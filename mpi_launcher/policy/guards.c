@@ -9,6 +9,8 @@
 #define MAX_STEPS_LOST 5   /* slurmstepds of one supervisor's rounds, at no cost */
 #define MAX_AGENT_STARTS 5 /* of one supervisor: agents that always end are no help */
 #define MAX_UNSTARTED 2    /* sruns in a row that end and have started nothing */
+/* begun at no cost within an hour, and no version newer than any before: a loop */
+#define MAX_FRUITLESS 100
 
 DLR_GUARD(always)
 {
@@ -63,9 +65,9 @@ DLR_GUARD(nobody_is_here)
     return !dlr_policy_count(p, NODE_UP);
 }
 
-DLR_GUARD(somebody_is_here)
+DLR_GUARD(some_may_run_a_round)
 {
-    return dlr_policy_count(p, NODE_UP);
+    return p->cleanup_unconfirmed && dlr_policy_count(p, NODE_UNSEEN);
 }
 
 DLR_GUARD(a_round_may_be_left)
@@ -113,6 +115,11 @@ DLR_GUARD(too_few)
 DLR_GUARD(too_few_and_some_may_come)
 {
     return dlr_policy_if_too_few(p, e) && dlr_policy_if_late_ones_may_come(p, e);
+}
+
+DLR_GUARD(it_leads_nowhere)
+{
+    return dlr_restart_budget_count(&p->fruitless, e->now_ms) >= MAX_FRUITLESS;
 }
 
 /* --- while the step runs ---------------------------------------------------------- */
@@ -185,6 +192,17 @@ DLR_GUARD(by_the_program)
     return p->cause == DLR_CAUSE_PROGRAM;
 }
 
+/* Of what has one time stamp, which was heard first is chance. */
+DLR_GUARD(as_the_round_ended)
+{
+    return e->now_ms == p->failed_ms;
+}
+
+DLR_GUARD(as_the_program_failed)
+{
+    return e->now_ms == p->failed_ms && p->cause == DLR_CAUSE_PROGRAM;
+}
+
 DLR_GUARD(by_a_bad_copy)
 {
     return p->cause == DLR_CAUSE_RESTORE;
@@ -206,6 +224,23 @@ DLR_GUARD(nothing_is_left)
         if (p->nodes[i].state == NODE_UP && p->nodes[i].processes_left)
             return false;
     return true;
+}
+
+/* Of an adopted round: an agent was not there to hear its end, and the tasks go on. */
+DLR_GUARD(unseen_nodes_may_run_it)
+{
+    if (p->cause == DLR_CAUSE_SIGNAL || !dlr_policy_if_nothing_is_left(p, e))
+        return false;
+    for (unsigned i = 0; i < p->conf.nnodes; i++)
+        if (p->nodes[i].unheard && p->nodes[i].state != NODE_DEAD)
+            return true;
+    return false;
+}
+
+DLR_GUARD(all_can_be_told_to_end_it)
+{
+    return dlr_policy_if_unseen_nodes_may_run_it(p, e) &&
+           dlr_policy_if_all_have_reported(p, e);
 }
 
 DLR_GUARD(the_program_ended_well)
@@ -301,6 +336,11 @@ DLR_GUARD(sigterm_ended_it)
 {
     return p->sigterm.over || p->sigterm.wanted ||
            (p->cause == DLR_CAUSE_PROGRAM && dlr_policy_tasks_heed(p, e->now_ms));
+}
+
+DLR_GUARD(it_was_for_sigterm)
+{
+    return p->sigterm.over;
 }
 
 DLR_GUARD(sigterm_ends_the_run)

@@ -43,9 +43,25 @@ DLR_ACTION(fit_places)
 
 DLR_ACTION(rendezvous)
 {
+    dlr_policy_count_fruitless(p, e->now_ms);
     p->ops.rendezvous(p->arg, dlr_policy_if_another_try_is_left(p, e));
     if (dlr_policy_heeds(p, e->now_ms))
         p->ops.ask_fate(p->arg); /* a job that ends starts nothing */
+}
+
+/* The program's failures have a budget of their own. */
+DLR_ACTION(count_it_no_more)
+{
+    p->fruitless.spent -= p->fruitless.spent > 0;
+}
+
+DLR_ACTION(note_it_leads_nowhere)
+{
+    if (!p->exit_code)
+        p->exit_code = 1;
+    snprintf(p->failed_why, sizeof(p->failed_why),
+             "begun anew %u times within an hour without a newer version%s%s",
+             p->fruitless.spent, p->why[0] ? ", last: " : "", p->why);
 }
 
 DLR_ACTION(hold)

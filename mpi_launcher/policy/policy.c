@@ -156,6 +156,7 @@ void dlr_policy_committed(struct dlr_policy *p, uint64_t step)
     p->has_best = true;
     p->best = step;
     dlr_restart_budget_progress(&p->restarts);
+    dlr_restart_budget_progress(&p->fruitless);
 }
 
 static int exit_code_of(int wait_status)

@@ -48,6 +48,12 @@ DLR_ACTION(requeue)
     p->ops.requeue(p->arg, p->why);
 }
 
+DLR_ACTION(requeue_again)
+{
+    dlr_policy_count_fruitless(p, e->now_ms);
+    p->ops.requeue(p->arg, p->why);
+}
+
 DLR_ACTION(finish_no_requeue)
 {
     char text[640];

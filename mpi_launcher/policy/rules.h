@@ -16,10 +16,10 @@ enum dlr_policy_state {
     DLR_CHOICE_GONE,                       /* the round is over everywhere */
     DLR_CHOICE_SETBACK,                    /* a copy could not be used */
     DLR_CHOICE_FAILED,  /* the program failed: is it the last time? */
-    DLR_CHOICE_LAST,    /* it is */
-    DLR_CHOICE_WRITTEN, /* what was in memory is on the disk */
     DLR_CHOICE_NEXT,    /* another round */
     DLR_CHOICE_FITTED,  /* its size is known, or there is none */
+    DLR_CHOICE_LAST,    /* the run has failed for the last time */
+    DLR_CHOICE_WRITTEN, /* what was in memory is on the disk */
     DLR_POLICY_STATES,
     DLR_STATE_SAME = DLR_POLICY_STATES, /* no other, and its limit goes on */
 };

@@ -19,9 +19,9 @@ const char *dlr_cause_name(enum dlr_cause cause)
 }
 
 static const char *const state_names[] = {
-    "agents", "rendezvous", "prepare", "run",    "end",  "persist", "requeue",
-    "wait",   "done",       "again",   "met",    "gone", "setback", "failed",
-    "last",   "written",    "next",    "fitted", "same"};
+    "agents", "rendezvous", "prepare", "run",     "end",  "persist", "requeue",
+    "wait",   "done",       "again",   "met",     "gone", "setback", "failed",
+    "next",   "fitted",     "last",    "written", "same"};
 
 /* clang-format off */
 static const char *const event_names[] = {
@@ -128,6 +128,13 @@ void dlr_policy_enter(struct dlr_policy *p, enum dlr_phase phase, int64_t now_ms
 void dlr_policy_finish(struct dlr_policy *p, int code, const char *why)
 {
     p->ops.finish(p->arg, code, why);
+}
+
+void dlr_policy_count_fruitless(struct dlr_policy *p, int64_t now_ms)
+{
+    if (!dlr_restart_budget_spent(&p->fruitless, now_ms))
+        p->fruitless.from_ms = now_ms;
+    p->fruitless.spent++;
 }
 
 DLR_ACTION(nothing)

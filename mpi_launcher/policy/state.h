@@ -12,6 +12,7 @@ struct node {
     enum node_state state;
     bool member;         /* has a place in the plan in force */
     bool processes_left; /* has not yet said that the ended round is gone */
+    bool unheard;        /* was not there to be told that it ends */
 };
 
 struct dlr_policy {
@@ -63,6 +64,7 @@ struct dlr_policy {
     bool awaits;     /* its time for all to come is over */
     /* rounds that ended because a slurmstepd died */
     struct dlr_restart_budget steps_lost;
+    struct dlr_restart_budget fruitless; /* what was begun since there was progress */
 
     struct {              /* SIGTERM */
         bool wanted;      /* came to us */
@@ -92,6 +94,9 @@ void dlr_policy_finish(struct dlr_policy *p, int code, const char *why);
  * tasks in vain may end so, too.
  */
 bool dlr_policy_ended_well(const struct dlr_policy *p);
+
+/* Something is begun at no cost. */
+void dlr_policy_count_fruitless(struct dlr_policy *p, int64_t now_ms);
 
 /* termination.c. Whether what ends now may end for SIGTERM; the tasks of this round. */
 bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms);

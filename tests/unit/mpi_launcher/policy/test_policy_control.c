@@ -416,6 +416,60 @@ static void a_requeue_that_waits_is_still_one_when_slurmctld_is_away_again(void 
     dlr_policy_free(p);
 }
 
+/* Each costs nothing, but nothing comes of it either. */
+static void rounds_that_lead_nowhere_end_the_run(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+    uint32_t round = 0;
+
+    for (; dlr_policy_phase(p) == DLR_PHASE_RUN && round < 200; round++) {
+        l.text[0] = '\0';
+        dlr_policy_lease_expired(p, round, "n0: its lease ended", 1000 + 10 * round);
+        policy_all_clean(p, round, 1001 + 10 * round);
+        policy_plan(p, "xxxx.", 1002 + 10 * round);
+        dlr_policy_prepared(p, 0, NULL, 1003 + 10 * round);
+    }
+    assert_int_equal(round, 100);
+    assert_string_equal(l.text, "end99 control finish1 ");
+    assert_string_equal(l.why, "begun anew 100 times within an hour without a newer "
+                               "version, last: n0: its lease ended");
+    dlr_policy_free(p);
+}
+
+static void rounds_that_save_something_go_on(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    for (uint32_t round = 0; round < 200; round++) {
+        l.text[0] = '\0';
+        dlr_policy_committed(p, round + 1);
+        dlr_policy_lease_expired(p, round, "n0: its lease ended", 1000 + 10 * round);
+        policy_all_clean(p, round, 1001 + 10 * round);
+        policy_plan(p, "xxxx.", 1002 + 10 * round);
+        dlr_policy_prepared(p, 0, NULL, 1003 + 10 * round);
+        assert_int_equal(dlr_policy_phase(p), DLR_PHASE_RUN);
+    }
+    dlr_policy_free(p);
+}
+
+static void a_slurmctld_that_comes_and_goes_is_no_loop(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_begin(&l);
+    unsigned times = 0;
+
+    for (; dlr_policy_phase(p) == DLR_PHASE_AGENTS && times < 200; times++) {
+        l.text[0] = '\0';
+        dlr_policy_controller_away(p, "no answer", 10 * times);
+        dlr_policy_controller_back(p, 10 * times + 5);
+    }
+    assert_int_equal(times, 101);
+    assert_int_equal(l.code, 1);
+    dlr_policy_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +493,9 @@ int main(void)
         cmocka_unit_test(node_lost_in_an_earlier_run_is_not_waited_for),
         cmocka_unit_test(tasks_that_never_start_end_the_round_with_that_reason),
         cmocka_unit_test(signal_while_agents_start_ends_the_run),
+        cmocka_unit_test(rounds_that_lead_nowhere_end_the_run),
+        cmocka_unit_test(rounds_that_save_something_go_on),
+        cmocka_unit_test(a_slurmctld_that_comes_and_goes_is_no_loop),
         cmocka_unit_test(agents_lost_beside_an_adopted_round_begin_nothing_else),
         cmocka_unit_test(
             a_requeue_that_waits_is_still_one_when_slurmctld_is_away_again),
