@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the policy engine asks for, and its words: phases of a run, causes of a round's
- * end, fates of a job.
+/* What the policy engine is given and asks for, and its words: phases of a run, causes
+ * of a round's end, fates of a job.
  */
 #ifndef DLR_MPI_LAUNCHER_POLICY_ACTIONS_H
 #define DLR_MPI_LAUNCHER_POLICY_ACTIONS_H
@@ -39,6 +39,26 @@ enum dlr_fate {
 };
 
 const char *dlr_cause_name(enum dlr_cause cause);
+
+struct dlr_policy_conf {
+    unsigned nnodes;       /* of the allocation, numbered from 0 */
+    unsigned nplaces;      /* nodes that a round has */
+    unsigned group;        /* rounds have a multiple of so many, 0 and 1: any number */
+    unsigned min_places;   /* that it may do with when no more are left, 0: nplaces */
+    unsigned max_restarts; /* within restarts_ms: restart_budget.h */
+    int64_t restarts_ms;   /* 0: DLR_RESTART_WINDOW_MS */
+    unsigned rendezvous_tries; /* with MPI and no node lost, before doing without */
+    /* a task that fails ends nothing, the step's end is the run's (-K0) */
+    bool tolerant;
+    bool batch; /* we are on one of the nodes, where the job has begun */
+    int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms,
+        end_timeout_ms, persist_timeout_ms, requeue_timeout_ms, controller_timeout_ms;
+    /* Slurm ends a step that has run so long (srun --time); 0: none */
+    int64_t limit_ms;
+    int64_t start_timeout_ms; /* first start: for nodes that are late, 0: none may be */
+    /* an unexplained end of the step waits this long for its reason */
+    int64_t suspect_ms;
+};
 
 /* Each is called from inside an event function and must not call one itself. */
 struct dlr_policy_ops {

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "mpi_launcher/policy/rule_words.h"
+#include "mpi_launcher/policy/rule_actions.h"
 #include "mpi_launcher/policy/state.h"
 
 DLR_ACTION(start_agents)

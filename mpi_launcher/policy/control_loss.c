@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "mpi_launcher/policy/rule_words.h"
+#include "mpi_launcher/policy/rule_actions.h"
 #include "mpi_launcher/policy/state.h"
 
 /* --- a round of a former supervisor that still runs ------------------------------- */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the rules ask: each answers from the state and the event, and changes neither. */
+#include "mpi_launcher/policy/guards.h"
+
 #include <signal.h>
 
-#include "mpi_launcher/policy/rule_words.h"
 #include "mpi_launcher/policy/state.h"
 
 #define MAX_SETBACKS 16    /* see next_round.c */

@@ -4,7 +4,8 @@
  */
 #include <stdio.h>
 
-#include "mpi_launcher/policy/rule_words.h"
+#include "mpi_launcher/policy/guards.h"
+#include "mpi_launcher/policy/rule_actions.h"
 #include "mpi_launcher/policy/state.h"
 
 DLR_ACTION(stop_rendezvous)

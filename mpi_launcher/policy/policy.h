@@ -13,26 +13,6 @@
 #include "mpi_launcher/policy/actions.h"
 #include "mpi_launcher/policy/restart_budget.h"
 
-struct dlr_policy_conf {
-    unsigned nnodes;       /* of the allocation, numbered from 0 */
-    unsigned nplaces;      /* nodes that a round has */
-    unsigned group;        /* rounds have a multiple of so many, 0 and 1: any number */
-    unsigned min_places;   /* that it may do with when no more are left, 0: nplaces */
-    unsigned max_restarts; /* within restarts_ms: restart_budget.h */
-    int64_t restarts_ms;   /* 0: DLR_RESTART_WINDOW_MS */
-    unsigned rendezvous_tries; /* with MPI and no node lost, before doing without */
-    /* a task that fails ends nothing, the step's end is the run's (-K0) */
-    bool tolerant;
-    bool batch; /* we are on one of the nodes, where the job has begun */
-    int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms,
-        end_timeout_ms, persist_timeout_ms, requeue_timeout_ms, controller_timeout_ms;
-    /* Slurm ends a step that has run so long (srun --time); 0: none */
-    int64_t limit_ms;
-    int64_t start_timeout_ms; /* first start: for nodes that are late, 0: none may be */
-    /* an unexplained end of the step waits this long for its reason */
-    int64_t suspect_ms;
-};
-
 struct dlr_policy;
 
 int dlr_policy_new(const struct dlr_policy_conf *conf, const struct dlr_policy_ops *ops,

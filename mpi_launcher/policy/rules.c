@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of what the engine does, and what follows it. A new event or state is a row
- * in rules.h, its guard and action a row in rule_words.h; docs/policy.md is made of
- * this (tests/checks/check_policy.py --write).
+ * in rules.h, its guard and action one in guards.h and rule_actions.h; docs/policy.md
+ * is made of this (tests/checks/check_policy.py --write).
  */
 #include "mpi_launcher/policy/rules.h"
 
 #include <assert.h>
 #include <stddef.h>
 
-#include "mpi_launcher/policy/rule_words.h"
+#include "mpi_launcher/policy/guards.h"
+#include "mpi_launcher/policy/rule_actions.h"
 #include "mpi_launcher/policy/state.h"
 
 /* clang-format off */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mpi_launcher/policy/rule_words.h"
+#include "mpi_launcher/policy/rule_actions.h"
 #include "mpi_launcher/policy/state.h"
 
 static const char *const cause_names[] = {"none",    "node",   "program",

@@ -6,7 +6,7 @@
  */
 #include <stdio.h>
 
-#include "mpi_launcher/policy/rule_words.h"
+#include "mpi_launcher/policy/rule_actions.h"
 #include "mpi_launcher/policy/state.h"
 
 #define ASK_MS 30000 /* for slurmctld to say what became of the job */
