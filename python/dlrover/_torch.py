@@ -60,6 +60,7 @@ class _Fence:
 
     def __init__(self, ck):
         self._ck, self.on_gpu = ck, False
+        self.updates_only = False  # all that is saved in place changes in updates, and not in a closure
 
     def stream(self):
         return torch.cuda.current_stream().cuda_stream if self.on_gpu else None
@@ -71,17 +72,46 @@ class _Fence:
         return getattr, ({}, "get")  # of a hook's module and arguments it gives the arguments back
 
 
+def _runs_closure_first(optimizer):
+    """Whether its step(closure) changes nothing before the closure has run: torch.optim's own do not. Others may (SAM),
+    and one that calls it between its changes is not looked into (LBFGS).
+    """
+    owner = next(kind for kind in type(optimizer).__mro__ if "step" in vars(kind))
+    return f"{owner.__module__}.".startswith("torch.optim.") and owner is not torch.optim.LBFGS
+
+
+def _wait_after_closure(fence):
+    """A hook before step(): it waits, or lets the closure wait at its end, after forward and backward pass."""
+    def hook(_optimizer, args, kwargs):
+        closure = kwargs.get("closure", (*args, None)[1])  # args[0] is the optimizer
+        if not fence.updates_only or not callable(closure):
+            return fence()
+
+        @functools.wraps(closure)
+        def closure_and_wait():
+            value = closure()
+            fence()
+            return value
+
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": closure_and_wait}
+        return (args[0], closure_and_wait, *args[2:]), kwargs
+
+    return hook
+
+
 def _fence_before_update(optimizer, fence):
     """What takes it out again."""
+    hook = _wait_after_closure(fence) if _runs_closure_first(optimizer) else fence
     if hasattr(optimizer, "register_step_pre_hook"):  # PyTorch 2
-        return getattr(optimizer.register_step_pre_hook(fence), "remove", lambda: None)
+        return getattr(optimizer.register_step_pre_hook(hook), "remove", lambda: None)
     update, had = optimizer.step, vars(optimizer).get("step")
     own = getattr(update, "__func__", lambda _self, *args, **kwargs: update(*args, **kwargs))
 
     @functools.wraps(update)
-    def step(_self, *args, **kwargs):
-        fence()
-        return own(_self, *args, **kwargs)
+    def step(*args, **kwargs):
+        args, kwargs = hook(args[0], args, kwargs) or (args, kwargs)
+        return own(*args, **kwargs)
 
     del step.__wrapped__  # it holds the optimizer
     # A method again, since schedulers look into it.
@@ -193,7 +223,7 @@ class Bound:
 
     def _name_all(self, had=None):
         self._tree.name_all(self._ck, had)
-        self._fence.on_gpu = self._tree.on_gpu
+        self._fence.on_gpu, self._fence.updates_only = self._tree.on_gpu, self._tree.learns
         # Forward passes write buffers; in host memory they are copied at once in begin. Where they lie is known when
         # they are named: a model may be moved after bind().
         for name, module in self._tree.modules.items():
@@ -378,8 +408,8 @@ class Bound:
         return self._ck.begin(step, self._fence.stream())
 
     def fence(self) -> None:
-        """For a program that changes its state elsewhere than in optimizer.step(). Blocking until
-        the last snapshot has its copy, at most fence_ms.
+        """For a program that changes its state elsewhere than in optimizer.step(), or in a closure of it. Blocking
+        until the last snapshot has its copy, at most fence_ms.
         """
         self._fence()
 

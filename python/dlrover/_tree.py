@@ -232,6 +232,16 @@ class Tree:
         """Whether what there was at the last look has its names."""
         return self._named
 
+    @property
+    def learns(self) -> bool:
+        """Whether every parameter has an optimizer and gradients: what has not (a momentum encoder, a target network)
+        may be changed by a program wherever it computes a loss. After name_all().
+        """
+        known = {id(p) for state in self.states for p in state.parameters()}
+        return not self._sources and all(
+            one.holder[one.key].requires_grad and id(one.holder[one.key]) in known
+            for tensors in self._of_modules.values() for one in tensors if one.is_parameter)
+
     def forget(self) -> None:
         """The next save names all."""
         self._holders, self._keys, self._names, self._addresses, self._forms = [], [], [], [], []

@@ -109,8 +109,8 @@ lose_two() {
     "$venv/bin/python" tests/python/python_restore.py
 }
 
-@test "bind: a current PyTorch's scaler, schedulers, random numbers, late state and workers" {
-    "$venv/bin/python" tests/python/python_state.py together scaler schedulers random_numbers late_adam wide_state fork
+@test "bind: a current PyTorch's scaler, schedulers, random numbers, late state, workers and closures" {
+    "$venv/bin/python" tests/python/python_state.py together scaler schedulers random_numbers late_adam wide_state fork until_update
 }
 
 # A run's persist directory of what two ranks wrote alone: version (0, 3).

@@ -315,6 +315,8 @@ state() {
 
 @test "a program asks for a save point of its own, and waits until it is safe" { state save_points; }
 
+@test "a save has until the update: what an optimizer's closure computes does not wait for the copy" { state until_update; }
+
 @test "tied weights are stored once" { state tied; }
 
 @test "a tensor that moved is named, and saved from its new place" { state moved; }

@@ -704,6 +704,94 @@ def fork():
     ck.close()
 
 
+class Sharpness(torch.optim.SGD):
+    """As SAM: the weights move before the closure, and back."""
+
+    @torch.no_grad()
+    def step(self, closure):
+        for scale in 1, -1:
+            for p in self.param_groups[0]["params"]:
+                p.add_(p.grad, alpha=scale)
+            with torch.enable_grad():
+                loss = closure()
+        super().step()
+        return loss
+
+
+class Derived(torch.optim.AdamW):
+    """A step() of its own, which calls PyTorch's."""
+
+    def step(self, closure=None):
+        return super().step(closure)
+
+
+class Wrapped:
+    """As Accelerate's and Lightning's: it hands step() on."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self, closure):
+        return self.optimizer.step(closure=closure)
+
+
+def until_update():
+    """The last save is waited for before anything changes, which is after a closure that PyTorch's optimizers call:
+    forward and backward pass overlap with the copy. Before it where the closure or the optimizer may change something.
+    """
+    def frozen(model):
+        model[0].weight.requires_grad_(False)
+
+    def averaged(model):
+        model.append(nn.Linear(2, 2))  # no optimizer has it
+
+    late, early = ["closure", "wait"], ["wait", "closure"]
+    adamw = torch.optim.AdamW
+    for kind, change, call, want in (
+            (adamw, None, "step", late), (torch.optim.SGD, None, "keyword", late), (adamw, None, "wrapped", late),
+            (adamw, None, "scheduler", late), (adamw, None, "plain", ["wait"]),
+            (adamw, None, "closed", ["closure"]), (adamw, frozen, "step", early), (adamw, averaged, "step", early),
+            (Sharpness, None, "step", early + ["closure"]), (Derived, None, "step", early),
+            (torch.optim.LBFGS, None, "step", early)):
+        model, happened = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2)), []
+        optimizer = kind(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1) if call == "scheduler" else None
+        for p in model.parameters():
+            p.grad = torch.ones_like(p)
+        if change:
+            change(model)
+
+        def closure():
+            happened.append("closure")
+            optimizer.zero_grad()
+            loss = model(torch.ones(1, 2)).square().mean()
+            loss.backward()
+            return loss
+
+        def wait(_stream):
+            if "wait" not in happened:
+                assert all(map(torch.equal, was, model.parameters())), (kind, call, "changed before the save let go")
+                happened.append("wait")
+
+        ck = dlrover.bind(model, optimizer, **{"scheduler": scheduler} if scheduler else {})
+        assert ck.step(1)
+        ck.fence()
+        ck._ck.fence = wait
+        if call == "closed":
+            ck.close()
+        for _ in range(2):
+            happened.clear()
+            was = [p.detach().clone() for p in model.parameters()]
+            {"keyword": lambda: optimizer.step(closure=closure), "wrapped": lambda: Wrapped(optimizer).step(closure),
+             "plain": optimizer.step}.get(call, lambda: optimizer.step(closure))()
+            assert happened[:len(want)] == want and (kind is torch.optim.LBFGS or happened == want), (kind, call, happened)
+            assert not all(map(torch.equal, was, model.parameters()))
+            for p in model.parameters():
+                p.grad = torch.ones_like(p)
+        ck.close()
+        shutil.rmtree(DIR)
+
+
 def names():
     """What wrappers put before names goes, unless two would become one; a long name is cut and stays one."""
     for given, want in ((["module.a", "module.b"], ["a", "b"]),

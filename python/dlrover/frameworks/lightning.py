@@ -105,13 +105,14 @@ class LightningCheckpoint:
 
     def on_validation_start(self, trainer: typing.Any, pl_module: typing.Any) -> None:
         """Averages of the weights may be put in their place now."""
-        self._fence()
+        self.fence()
 
     def on_train_end(self, trainer: typing.Any, pl_module: typing.Any) -> None:
         """As on_validation_start()."""
-        self._fence()
+        self.fence()
 
-    def _fence(self):
+    def fence(self) -> None:
+        """For a module that changes weights by hand where it computes its loss. Blocking as dlrover.Bound.fence() is."""
         if self._session:
             self._session.fence()
 
