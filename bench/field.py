@@ -136,7 +136,7 @@ def main():
         if group:
             torch.distributed.init_process_group("gloo", init_method=f"file://{meet}/meet", rank=0,
                                                  world_size=1)
-        for mb in filter(room_for, SIZES):
+        for mb in [mb for mb in SIZES if room_for(mb, COPIES)]:
             measure_size(torch, mb, absent)
         if group:
             torch.distributed.destroy_process_group()

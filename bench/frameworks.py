@@ -4,11 +4,11 @@
 
 One process, no job and no GPU, weights and AdamW's moments of 10 MB and 1 GB (BENCH_FRAMEWORKS_MB) in host memory,
 files in memory too (/dev/shm; BENCH_FRAMEWORKS_DIR). The framework's own loop runs, and sleeps for 100 ms in each
-step, as one on a GPU does for the host; only a small layer learns after the first step, but under DeepSpeed, which
-updates all. All ways take turns in one training. Held up is what the three steps that begin with the call took
-longer than as many steps before it; what goes on beside the training has ended before the next call. "nothing" is
-the noise. Each framework is a process of its own, with the environment of scripts/install-deps --frameworks. What
-cannot be had is named, with the reason, in the row frameworks.absent.
+step, as one on a GPU does for the host; only a small layer learns after the first step, but under DeepSpeed and
+Megatron-core, which update all. All ways take turns in one training. Held up is what the three steps that begin with
+the call took longer than as many steps before it; what goes on beside the training has ended before the next call.
+"nothing" is the noise. Each framework is a process of its own, with the environment of scripts/install-deps
+--frameworks. What cannot be had is named, with the reason, in the row frameworks.absent.
 
 Then a training of each is killed after a save, and started again: the time from there to the end of the first step of
 the new process, with ours, with the framework's own resume, and without anything to go on from ("nothing"), which
@@ -35,7 +35,7 @@ REPO = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.environ.get("DLROVER_FRAMEWORKS_VENV", "/opt/dlrover-frameworks")
 PLACE = os.environ.get("BENCH_FRAMEWORKS_DIR", "/dev/shm")
 SIZES = [int(w) for w in os.environ.get("BENCH_FRAMEWORKS_MB", "10,1000").split(",")]
-FRAMEWORKS = os.environ.get("BENCH_FRAMEWORKS", "trainer,accelerate,lightning,deepspeed").split(",")
+FRAMEWORKS = os.environ.get("BENCH_FRAMEWORKS", "trainer,accelerate,lightning,deepspeed,megatron").split(",")
 ROUNDS = {10: 9, 1000: 5}
 IDLE_S = {10: 1.0, 1000: 4.0}  # between two ways
 WINDOW, BASE = 3, 5  # steps
@@ -247,7 +247,7 @@ def main():
     except (OSError, subprocess.SubprocessError) as error:
         say(f"frameworks: not there, nothing measured: {error}")
         return
-    for mb in filter(room_for, SIZES):
+    for mb in [mb for mb in SIZES if room_for(mb, COPIES)]:
         for name in FRAMEWORKS:
             absent.update(one_apart(name, mb))
             absent.update(go_on(name, mb))
@@ -256,4 +256,5 @@ def main():
     row("frameworks.absent", len(absent), "ways", "; ".join(f"{n}: {r}" for n, r in absent.items()))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trainings that frameworks.py measures. Each has ways to save, and a loop that is its framework's own."""
 import glob
+import multiprocessing
 import os
 import shutil
+import sys
 import time
 
 import torch
@@ -238,4 +240,113 @@ class DeepSpeed(Training):
         self.ours.close()
 
 
-FRAMEWORKS = {one.name: one for one in (Trainer, Accelerate, Lightning, DeepSpeed)}
+class Megatron(Training):
+    """Megatron-core's loop on a CPU, as its tests run it."""
+
+    name = "megatron"
+
+    def __init__(self, mb, directory):
+        super().__init__(mb, directory)
+        os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1")
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "python"))
+        # pylint: disable=import-outside-toplevel
+        import frameworks_megatron as on_cpu  # it gives Megatron the CPU in the place of a GPU
+        from megatron.core import dist_checkpointing
+        from megatron.core.dist_checkpointing.strategies import async_utils, filesystem_async
+        # Of the process that writes; by itself Megatron's imports all of this again.
+        filesystem_async._results_queue = multiprocessing.get_context("fork").Manager().Queue()
+        self.files, self.calls = dist_checkpointing, async_utils.AsyncCallsQueue()
+        self.says = f"megatron-core {on_cpu.megatron.core.__version__}, distributed optimizer, f32 masters of bf16 weights"
+        os.environ["MASTER_PORT"] = str(on_cpu.free_port())
+        on_cpu.example.initialize(1, 1)
+        self.model, self.optimizer = self.make(mb)
+        self.ours = dlrover.megatron.bind(self.model, self.optimizer, directory=f"{directory}/ours", every=10**9)
+        self.ways = [
+            self.nothing(),
+            Way("ours", "save_now()", self.ours.save_now),
+            Way("own", "dist_checkpointing.save()", self.own, self.tidy),
+            Way("own_async", "dist_checkpointing.save(async_sharded_save=True)",
+                lambda: self.calls.schedule_async_request(self.own(async_sharded_save=True)), self.settle)]
+
+    @staticmethod
+    def make(mb):
+        # pylint: disable=import-outside-toplevel
+        from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
+        from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
+        from megatron.core.enums import ModelType
+        from megatron.core.transformer.module import Float16Module, MegatronModule
+        from megatron.core.transformer.transformer_config import TransformerConfig
+
+        class Module(MegatronModule):
+            """The net."""
+
+            def __init__(self, config):
+                super().__init__(config)
+                self.net, self.model_type = Net(mb), ModelType.encoder_or_decoder
+
+            def set_input_tensor(self, _):
+                """From the stage before this one: there is none."""
+
+            def forward(self, x):
+                return self.net(x)["loss"]
+
+        config = TransformerConfig(num_layers=1, hidden_size=WIDTH, num_attention_heads=1, bf16=True,
+                                   params_dtype=torch.bfloat16, gradient_accumulation_fusion=False)
+        model = DistributedDataParallel(config, DistributedDataParallelConfig(use_distributed_optimizer=True),
+                                        Float16Module(config, Module(config)))
+        return model, get_megatron_optimizer(OptimizerConfig(
+            optimizer="adam", lr=1e-3, bf16=True, params_dtype=torch.bfloat16, use_distributed_optimizer=True), [model])
+
+    def state(self, loading=False):
+        """As Megatron-LM names it by default."""
+        model = self.model.module.module.sharded_state_dict()
+        return {"model": model, "optimizer": self.optimizer.sharded_state_dict(
+            model, is_loading=loading, metadata={"distrib_optim_sharding_type": "dp_reshardable"})}
+
+    def own(self, **more):
+        place = self.place()
+        os.makedirs(place)
+        return self.files.save(self.state(), place, **more)
+
+    def load(self):
+        """Without Apex Megatron wants PyTorch's Adam to have its step before it loads, and then does not know it."""
+        inner, = self.optimizer.chained_optimizers
+        for p in (p for group in inner.optimizer.param_groups for p in group["params"]):
+            inner.optimizer.state[p] = {"step": torch.tensor(0.0), "exp_avg": torch.zeros_like(p),
+                                        "exp_avg_sq": torch.zeros_like(p)}
+        put, had = inner._set_main_param_and_optimizer_states, inner._get_main_param_and_optimizer_states
+        inner._set_main_param_and_optimizer_states = lambda p, tensors: put(p, {**had(p), **tensors})
+        found = self.files.load(self.state(loading=True), self.own_from)
+        self.model.module.module.load_state_dict(found["model"])
+        self.optimizer.load_state_dict(found["optimizer"])
+
+    def settle(self):
+        self.calls.maybe_finalize_async_calls(blocking=True)
+        self.tidy()
+
+    def run(self, between_steps):
+        from megatron.core.pipeline_parallel.schedules import get_forward_backward_func
+        step = self.ours.restore()
+        if self.own_from:
+            self.load()
+        data, train = Data(), get_forward_backward_func()
+
+        def forward(batches, model):
+            return model(next(batches)), lambda loss: (loss, {})
+
+        while True:
+            self.model.zero_grad_buffer()
+            self.optimizer.zero_grad()
+            batch = torch.stack([data[i]["x"] for i in range(BATCH)])
+            train(forward_step_func=forward, data_iterator=iter([batch]), model=self.model, num_microbatches=1,
+                  seq_length=1, micro_batch_size=BATCH, forward_only=False)
+            self.optimizer.step()
+            step += 1
+            self.ours.step(step)
+            self.calls.maybe_finalize_async_calls()
+            if between_steps():
+                break
+        self.ours.close()
+
+
+FRAMEWORKS = {one.name: one for one in (Trainer, Accelerate, Lightning, DeepSpeed, Megatron)}
