@@ -256,7 +256,8 @@ class Megatron(Training):
         # Of the process that writes; by itself Megatron's imports all of this again.
         filesystem_async._results_queue = multiprocessing.get_context("fork").Manager().Queue()
         self.files, self.calls = dist_checkpointing, async_utils.AsyncCallsQueue()
-        self.says = f"megatron-core {on_cpu.megatron.core.__version__}, distributed optimizer, f32 masters of bf16 weights"
+        self.says = (f"megatron-core {on_cpu.megatron.core.__version__}, distributed optimizer, f32 masters of bf16 "
+                     "weights")
         os.environ["MASTER_PORT"] = str(on_cpu.free_port())
         on_cpu.example.initialize(1, 1)
         self.model, self.optimizer = self.make(mb)
