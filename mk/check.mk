@@ -107,4 +107,10 @@ check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check
 bench: $(BUILD)/scale_agents ## benchmarks, to build/bench.json (root; 95 minutes; BENCH="start resume" are some of them)
 	@BUILD=$(BUILD) bench/run $(BENCH)
-.PHONY: unit unit-programs unit-campaigns unit-device check bench
+campaign: ## random faults against jobs on a virtual cluster (root; of what is installed in build/stage): FAULTS=30 jobs of SEED= (the clock's), PROFILE=plain
+	@tests/cluster/campaign --faults $(FAULTS) --profile $(PROFILE) $(if $(SEED),--seed $(SEED))
+campaign: FAULTS ?= 30
+campaign: PROFILE ?= plain
+check-slurm: ## plugin, srun lines, failures and production on the release of Slurm whose source is in SRC= (root; an hour)
+	@scripts/check-slurm $(SRC)
+.PHONY: campaign check-slurm unit unit-programs unit-campaigns unit-device check bench
