@@ -27,13 +27,15 @@ static unsigned candidates(const struct dlr_sup_steps *steps)
     return n;
 }
 
-static void refuse(struct dlr_sup_steps *steps, unsigned node, const char *reason)
+/* A node that the job has no more is asked for in vain: srun then names nobody. */
+static void refuse(struct dlr_sup_steps *steps, unsigned node, const char *reason,
+                   bool gone)
 {
     const struct dlr_member *m = &steps->members->list[node];
     char why[512];
 
     if (dlr_policy_is_lost(steps->policy, node) ||
-        dlr_sup_node_unlaunched(steps->env.nodes, node) < LAUNCH_TRIES ||
+        (dlr_sup_node_unlaunched(steps->env.nodes, node) < LAUNCH_TRIES && !gone) ||
         candidates(steps) < 2)
         return; /* to leave out the last one is no help */
     snprintf(why, sizeof(why), "node %.200s: its agent cannot be started: %.200s",
@@ -48,16 +50,17 @@ void dlr_sup_agents_refused(struct dlr_sup_steps *steps)
     DLR_AUTO_FREE char *text = NULL;
     char path[DLR_RUN_PATH + 32];
     const char *at;
+    bool gone, starting = dlr_policy_phase(steps->policy) == DLR_PHASE_AGENTS;
 
-    if (dlr_policy_phase(steps->policy) != DLR_PHASE_AGENTS ||
-        steps->ops->finished(steps->arg))
+    if (steps->ops->finished(steps->arg))
         return;
     dlr_sup_agents_log(steps, path, sizeof(path));
     at = text = dlr_sup_file_text(steps->env.io, path, steps->agents_log_from);
-    while (at && (at = dlr_srun_end_node(at, name, reason))) {
+    while (at && (at = dlr_srun_end_node(at, name, reason, &gone))) {
         int node = dlr_members_find(steps->members, name);
 
-        if (node >= 0)
-            refuse(steps, node, reason);
+        /* Who is late, and given up by Slurm, ends the step of those who run. */
+        if (node >= 0 && (gone || starting))
+            refuse(steps, node, reason, gone);
     }
 }

@@ -10,8 +10,12 @@
 
 #include "mpi_launcher/slurm/srun_errors.h"
 
+#define TEN "0123456789"
+#define FIFTY TEN TEN TEN TEN TEN
+#define LONG FIFTY FIFTY FIFTY FIFTY FIFTY TEN
+
 static const struct {
-    const char *name, *text, *nodes; /* "node=why;" of each */
+    const char *name, *text, *nodes; /* "node=why[, gone];" of each */
 } launches[] = {
     {"two of a step",
      "srun: error: Task launch for StepId=1.0 failed on node n2: Communication "
@@ -29,12 +33,22 @@ static const struct {
      "srun: error: Task launch for S failed on node n2:", "n2=;"},
     {"a program's line after a short one",
      "srun: \nTask launch for S failed on node n2: x", ""},
+    {"a node that slurmctld has given up, while the step was launched",
+     "srun: error: Node failure on n4\nsrun: error: Task launch for StepId=11.0 failed "
+     "on node n4: Communication connection failure\n",
+     "n4=Slurm says that it has failed, gone;n4=Communication connection failure;"},
+    {"several at once, none, one that is too long",
+     "srun: error: Node failure on n[4-5]\nsrun: error: Node failure on n4,n5\n"
+     "srun: error: Node failure on \nsrun: error: Node failure on " LONG "\n",
+     ""},
+    {"an agent's words of a node", "error: Node failure on n4\n", ""},
     {"nothing", "", ""},
 };
 
 static void nodes_that_did_not_start_a_step_are_named(void **state)
 {
     char name[DLR_SRUN_NODE], why[DLR_SRUN_WORDS], all[512];
+    bool gone;
 
     for (size_t i = 0; i < sizeof(launches) / sizeof(*launches); i++) {
         const char *at = launches[i].text;
@@ -42,8 +56,9 @@ static void nodes_that_did_not_start_a_step_are_named(void **state)
 
         print_message("%s\n", launches[i].name);
         all[0] = '\0';
-        while ((at = dlr_srun_end_node(at, name, why)))
-            n += snprintf(all + n, sizeof(all) - n, "%s=%s;", name, why);
+        while ((at = dlr_srun_end_node(at, name, why, &gone)))
+            n += snprintf(all + n, sizeof(all) - n, "%s=%s%s;", name, why,
+                          gone ? ", gone" : "");
         assert_string_equal(all, launches[i].nodes);
     }
 }

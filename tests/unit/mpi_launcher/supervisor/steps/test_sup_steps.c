@@ -467,6 +467,19 @@ static void a_node_that_refuses_it_twice_is_given_up(void **state)
     assert_told("");
 }
 
+/* The next srun would ask for more nodes than the job has, and name none of them. */
+static void a_node_that_slurm_has_given_up_is_not_asked_for_again(void **state)
+{
+    log_text = "srun: error: Node failure on n1\n";
+    phase = DLR_PHASE_AGENTS;
+    dlr_sup_agents_refused(steps);
+    assert_told("refused1 given-up1");
+    phase = DLR_PHASE_RUN; /* the others run already, it was waited for as a spare */
+    dead[1] = false;
+    dlr_sup_agents_refused(steps);
+    assert_told("refused1 given-up1");
+}
+
 static void the_last_node_is_not_left_out(void **state)
 {
     log_text = "srun: error: Task launch for StepId=1.0 failed on node n1: x\n";
@@ -559,6 +572,7 @@ int main(void)
         T(its_end_is_told_then_each_node_then_that_none_is_left),
         T(after_the_run_its_end_is_no_news),
         T(a_node_that_refuses_it_twice_is_given_up),
+        T(a_node_that_slurm_has_given_up_is_not_asked_for_again),
         T(the_last_node_is_not_left_out),
         T(a_step_of_our_own_is_waited_for_then_ended),
         T(with_a_node_lost_it_is_ended_when_all_others_have_left),
