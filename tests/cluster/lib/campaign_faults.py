@@ -86,6 +86,14 @@ def restarted(s, node, daemon):
            f"setsid {daemon} >/dev/null 2>&1")
 
 
+def two_nodes(s):
+    """Four are needed and three are left: one is repaired once the job waits for that."""
+    s.vc("kill", s.a, s.b)
+    s.await_event("requeue")
+    s.rest(0, 8)
+    s.vc("boot", s.a)
+
+
 def munged_stopped(s):
     for node in s.where:
         s.root(node, "pkill -STOP -x munged")
@@ -132,7 +140,7 @@ FAULTS = {
     "node": (node, None),
     "node frozen": (lambda s: frozen(s, s.a), None),
     "node cut": (lambda s: cut(s, s.a), None),
-    "two nodes": (lambda s: s.vc("kill", s.a, s.b), None),
+    "two nodes": (two_nodes, None),
     "batch host": (lambda s: s.vc("kill", s.batch), None),
     "batch host frozen": (lambda s: frozen(s, s.batch), None),
     "batch host cut": (lambda s: cut(s, s.batch), None),
