@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "mpi_launcher/policy/guards.h"
 #include "mpi_launcher/policy/rules.h"
 #include "mpi_launcher/policy/state.h"
 
@@ -233,7 +234,9 @@ void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,
     if (round != p->round)
         return;
     p->nodes[node].processes_left = false;
-    happens(p, DLR_EVENT_CLEAN, NULL, now_ms);
+    /* of many nodes the word of the last one counts */
+    if (dlr_policy_if_nothing_is_left(p, NULL))
+        happens(p, DLR_EVENT_CLEAN, NULL, now_ms);
 }
 
 /* --- signals ---------------------------------------------------------------------- */
