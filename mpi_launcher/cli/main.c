@@ -96,6 +96,8 @@ static const struct {
     {"check", dlr_cli_check, "the health checks, on this node"},
     {"doctor", dlr_cli_doctor,
      "what of the installation is not as it should be, and what to do"},
+    {"simulate", dlr_cli_simulate,
+     "what share of its time a job would train, on nodes that fail"},
     {"version", version, "versions of the suite and of what it was built with"},
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(*commands))

@@ -36,7 +36,7 @@ complete_words() {
     run -2 "$dlrover"
     [[ $output == *"usage: dlrover COMMAND"* ]]
     run -0 "$dlrover" --help
-    for command in status events topo check doctor version help; do
+    for command in status events topo check doctor simulate version help; do
         [[ $output == *"  $command "* ]]
     done
 }
@@ -61,7 +61,7 @@ complete_words() {
 }
 
 @test "help of each command is the same by both ways" {
-    for command in status events topo check doctor version; do
+    for command in status events topo check doctor simulate version; do
         run -0 "$dlrover" help "$command"
         [[ $output == "usage: dlrover $command"* ]]
         [[ $output == "$("$dlrover" "$command" --help)" ]]
@@ -107,9 +107,47 @@ END
     [[ $(jq -r '.checks[0].verdict, .problems' <<<"$output" | paste -sd' ') == "problem 1" ]]
 }
 
+@test "simulate says a goodput in each form, and refuses what it cannot play in one line" {
+    run -0 "$dlrover" simulate --gpus=64 --days=20 --spares=1 --redundancy=rs:4+2 --seed=3
+    [[ ${lines[0]} == "64 GPUs on 8 nodes, 1 spares, redundancy rs:4+2, 20 days" ]]
+    run -0 "$dlrover" simulate --gpus=64 --days=20 --json
+    jq -e '.goodput > 0.9 and .low <= .goodput and .high >= .goodput and .keys.gpus == 64' <<<"$output"
+    "$dlrover" simulate --gpus=64 --days=20 --svg | python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.stdin)'
+    run -0 "$dlrover" simulate --gpus=64 --days=20 --advise
+    [ "$(grep -c 'take this' <<<"$output")" -eq 4 ]
+    page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
+    for key in $("$dlrover" simulate --keys | sed -nE 's/^  ([a-z-]+) .*/\1/p'); do
+        grep -qE "(^|[^a-z-])$key([^a-z-]|\$)" <<<"$page" || { echo "dlrover(1) does not name $key"; return 1; }
+    done
+    printf 'JobID|State|NNodes|ElapsedRaw\n1|NODE_FAIL|8|864000\n' >"$BATS_TEST_TMPDIR/jobs"
+    run -0 "$dlrover" simulate --gpus=64 --days=20 --sacct="$BATS_TEST_TMPDIR/jobs" --json
+    jq -e '.keys."node-rate" == 12.5' <<<"$output"
+    echo nonsense >"$BATS_TEST_TMPDIR/jobs"
+    while IFS=';' read -r words says; do
+        # shellcheck disable=SC2086 # words
+        run -2 "$dlrover" simulate ${words//@/$BATS_TEST_TMPDIR/jobs}
+        [ "${#lines[@]}" -eq 1 ]
+        [[ $output == "dlrover simulate: "*"$says"*" (see 'dlrover help simulate')" ]] || { echo "$output"; return 1; }
+    done <<'END'
+--gpus=0;a job has one GPU at least
+--set=start=47;start is '47', which is not a time such as 30s or 2h
+--set=strt=4s;unknown key, 'start' may be meant
+--set=start;'start' is not KEY=VALUE
+--redundancy=two;redundancy
+--seed=x;seed is 'x', which is not a number
+--json --svg;exclude each other
+--advise --svg;--advise has no picture
+--sacct=@;its first line names no column JobID
+--node-events=@;its first line names no column NodeName
+--bench=@;no rows of a benchmark are in it
+--bench=/nowhere;cannot open '/nowhere'
+more;'more' is one argument too many
+END
+}
+
 @test "the manual names every option of every command" {
     page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
-    for command in status events topo check doctor version; do
+    for command in status events topo check doctor simulate version; do
         for option in $("$dlrover" help "$command" | sed -nE 's/^ +(--[a-z-]+).*/\1/p'); do
             [[ $option == --help ]] || grep -qE -e "(^|[^a-z-])$option([^a-z-]|$)" <<<"$page" || {
                 echo "dlrover(1) does not name $option of $command"
