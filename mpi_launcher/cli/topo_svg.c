@@ -4,8 +4,10 @@
  */
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "mpi_launcher/cli/topo_tree.h"
 
@@ -15,12 +17,15 @@
 #define GAP 6.0
 #define TITLE 20.0
 #define HEAD 66.0
+#define KEY_WIDTH 950.0 /* with links */
 #define ASPECT 1.7
 #define NAME_MAX_LETTERS 28
+#define LINK_LETTERS 64 /* "12500 MB/s to n7" */
 
 struct cell {
     double w, h;
     size_t letters;
+    double slow; /* MB/s: a slower link is marked; 0: none was measured */
 };
 
 static const struct {
@@ -47,6 +52,43 @@ static void put(const char *text, size_t n, size_t most, FILE *out)
     }
 }
 
+/* --- measured links --------------------------------------------------------------- */
+
+static int by_rate(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* Half of what the slowest link of a node in the middle has; 0: nothing was measured. */
+static double slow_link(const struct dlr_cli_topo *t)
+{
+    DLR_AUTO_FREE double *least = calloc(t->n + 1, sizeof(*least));
+    size_t n = 0;
+
+    for (size_t i = 0; t->links && least && i < t->n; i++)
+        if (t->links[i].n)
+            least[n++] = t->links[i].least;
+    if (n == 0)
+        return 0;
+    qsort(least, n, sizeof(*least), by_rate);
+    return least[n / 2] / 2;
+}
+
+/* The slowest one of a node and where it leads, "" of none. */
+static const char *link_text(const struct dlr_cli_topo *t, size_t node,
+                             char buf[LINK_LETTERS])
+{
+    const struct dlr_cli_links *l = t->links ? &t->links[node] : NULL;
+
+    buf[0] = '\0';
+    if (l && l->n)
+        snprintf(buf, LINK_LETTERS, "%.0f MB/s to %.*s", l->least, NAME_MAX_LETTERS,
+                 l->peer);
+    return buf;
+}
+
 /* --- where things are ------------------------------------------------------------- */
 
 static size_t longer(size_t a, size_t b)
@@ -57,11 +99,13 @@ static size_t longer(size_t a, size_t b)
 /* One size for all, so that the eye finds them. */
 static struct cell cell_of(const struct dlr_cli_topo *t)
 {
-    struct cell c = {0, LINE + PAD, 4};
+    struct cell c = {0, LINE + PAD, 4, slow_link(t)};
+    char text[LINK_LETTERS];
     size_t letters = 4;
 
     for (size_t i = 0; i < t->n; i++) {
         letters = longer(letters, strlen(t->nodes[i].name));
+        letters = longer(letters, strlen(link_text(t, i, text)));
         if (!t->seats)
             continue;
         letters = longer(letters, strlen(t->seats[i].ranks) + strlen("ranks "));
@@ -73,6 +117,8 @@ static struct cell cell_of(const struct dlr_cli_topo *t)
     c.w = (double)c.letters * LETTER + PAD;
     if (t->seats)
         c.h += 2 * LINE;
+    if (c.slow > 0)
+        c.h += LINE;
     return c;
 }
 
@@ -134,10 +180,11 @@ static void line(double x, double y, const char *class, const char *prefix,
 }
 
 static void draw_node(const struct dlr_cli_topo *t, const struct dlr_cli_box *box,
-                      double x, double y, size_t letters, FILE *out)
+                      double x, double y, const struct cell *cell, FILE *out)
 {
     const struct dlr_cli_seat *seat = t->seats ? &t->seats[box->node] : NULL;
-    size_t c = 0;
+    char text[LINK_LETTERS];
+    size_t c = 0, letters = cell->letters;
 
     while (c + 1 < NCOLOURS && !(seat && dlr_streq(colours[c].role, seat->role)))
         c++;
@@ -157,6 +204,10 @@ static void draw_node(const struct dlr_cli_topo *t, const struct dlr_cli_box *bo
         if (seat->partner[0])
             line(x + PAD / 2, y + 3 * LINE, "r", "-> ", seat->partner, letters, out);
     }
+    if (link_text(t, (size_t)box->node, text)[0])
+        line(x + PAD / 2, y + box->h - PAD,
+             t->links[box->node].least < cell->slow ? "x" : "r", "", text, letters,
+             out);
     fputs("</g>\n", out);
 }
 
@@ -168,7 +219,7 @@ static void draw(const struct dlr_cli_topo *t, int at, double x, double y,
     x += box->x;
     y += box->y;
     if (box->node >= 0) {
-        draw_node(t, box, x, y, cell->letters, out);
+        draw_node(t, box, x, y, cell, out);
         return;
     }
     if (at) {
@@ -185,8 +236,9 @@ static void draw(const struct dlr_cli_topo *t, int at, double x, double y,
         draw(t, c, x + PAD, y + TITLE + PAD, cell, depth + 1, out);
 }
 
-static void draw_key(double y, FILE *out)
+static void draw_key(bool links, double y, FILE *out)
 {
+    static const char copies[] = "-> who keeps its copies";
     static const char *const shown[] = {"training", "spare", "left out", "dead"};
     double x = PAD;
 
@@ -201,7 +253,11 @@ static void draw_key(double y, FILE *out)
             line(x + 17, y, "r", "", shown[i], 20, out);
             x += 17 + (double)strlen(shown[i]) * LETTER + 2 * PAD;
         }
-    line(x, y, "r", "", "-> who keeps its copies", 40, out);
+    line(x, y, "r", "", copies, 40, out);
+    x += (double)strlen(copies) * LETTER + 2 * PAD;
+    if (links)
+        line(x, y, "r", "", "MB/s: its slowest link, red: under half of the usual", 60,
+             out);
     fputc('\n', out);
 }
 
@@ -215,7 +271,9 @@ void dlr_cli_topo_svg(struct dlr_cli_topo *t, FILE *out)
              t->leaves, t->source[0] ? ", by " : "", t->source, t->note[0] ? "; " : "",
              t->note);
     measure(t, 0, &cell);
-    w = fmax(t->box[0].w, fmax(560, (double)strlen(t->title) * 10)) + 2 * PAD;
+    w = fmax(t->box[0].w,
+             fmax(cell.slow > 0 ? KEY_WIDTH : 560, (double)strlen(t->title) * 10)) +
+        2 * PAD;
     w = fmax(w, (double)strlen(under) * LETTER + 2 * PAD);
     h = t->box[0].h - TITLE + HEAD;
     fprintf(out,
@@ -223,13 +281,14 @@ void dlr_cli_topo_svg(struct dlr_cli_topo *t, FILE *out)
             "viewBox='0 0 %.0f %.0f'>\n"
             "<style>text{font-family:monospace;font-size:12px;fill:#0f172a}"
             ".n{font-weight:bold}.r{fill:#334155}.s{font-weight:bold;fill:#475569}"
+            ".x{font-weight:bold;fill:#dc2626}"
             ".t{font-size:15px;font-weight:bold}</style>\n"
             "<rect width='100%%' height='100%%' fill='#ffffff'/>\n",
             w, h, w, h);
     line(PAD, 20, "t", "", t->title, 200, out);
     line(PAD, 38, "r", "", under, strlen(under), out);
     if (t->seats)
-        draw_key(56, out);
+        draw_key(cell.slow > 0, 56, out);
     draw(t, 0, 0, HEAD - TITLE - PAD, &cell, 0, out);
     fputs("</svg>\n", out);
 }

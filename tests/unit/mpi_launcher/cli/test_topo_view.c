@@ -174,6 +174,7 @@ static void pictures_of_any_size_have_no_overlap(void **state)
     };
 
     for (size_t r = 0; r < sizeof(rows) / sizeof(*rows); r++) {
+        struct dlr_cli_links *links = calloc(rows[r].n, sizeof(*links));
         struct dlr_topo_node *nodes = calloc(rows[r].n, sizeof(*nodes));
         struct dlr_cli_seat *of = calloc(rows[r].n, sizeof(*of));
         struct dlr_cli_topo t;
@@ -188,9 +189,12 @@ static void pictures_of_any_size_have_no_overlap(void **state)
             dlr_format(nodes[i].path, sizeof(nodes[i].path), "pod%zu.leaf%zu.%s",
                        leaf / rows[r].leaves_per_pod, leaf, nodes[i].name);
             of[i] = (struct dlr_cli_seat){"training", "100-107", nodes[i].name, ""};
+            links[i] = (struct dlr_cli_links){2, 12000, 24000, ""};
+            memcpy(links[i].peer, nodes[i].name, sizeof(links[i].peer));
         }
-        for (int with = 0; with < 2; with++) {
+        for (int with = 0; with < 3; with++) {
             t = topo_of(nodes, with ? of : NULL, rows[r].n);
+            t.links = with == 2 ? links : NULL;
             dlr_cli_topo_svg(&t, out);
             check_boxes(&t);
             check_texts(&t);
@@ -198,9 +202,33 @@ static void pictures_of_any_size_have_no_overlap(void **state)
             dlr_cli_topo_done(&t);
         }
         fclose(out);
+        free(links);
         free(nodes);
         free(of);
     }
+}
+
+/* A node's slowest link, marked when it has less than half of what is usual. */
+static void measured_links_are_in_the_picture(void **state)
+{
+    static const struct dlr_cli_links links[5] = {
+        {2, 1200, 2400, "n3"}, {0}, {1, 1100, 1100, "n<5>"}, {1, 500, 500, "n1"}, {0}};
+    struct dlr_cli_topo t = topo_of(five, seats, 5);
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    t.links = links;
+    dlr_cli_topo_svg(&t, out);
+    assert_int_equal(fclose(out), 0);
+    check_boxes(&t);
+    assert_non_null(strstr(text, ">1200 MB/s to n3</text>"));
+    assert_non_null(strstr(text, ">1100 MB/s to n&#60;5&#62;</text>"));
+    assert_null(strstr(text, ">0 MB/s"));
+    assert_non_null(strstr(text, "MB/s: its slowest link"));
+    assert_non_null(strstr(strstr(text, "<text class='x'"), ">500 MB/s to n1</text>"));
+    free(text);
+    dlr_cli_topo_done(&t);
 }
 
 static void names_cannot_end_the_picture(void **state)
@@ -227,6 +255,7 @@ int main(void)
         cmocka_unit_test(a_graph_has_every_box_and_partner),
         cmocka_unit_test(every_node_is_in_the_object_in_rank_order),
         cmocka_unit_test(pictures_of_any_size_have_no_overlap),
+        cmocka_unit_test(measured_links_are_in_the_picture),
         cmocka_unit_test(names_cannot_end_the_picture),
     };
 
