@@ -140,7 +140,7 @@ static struct leaf *sort_leaves(const struct dlr_topo_node *nodes, size_t n)
 
     for (size_t i = 0; leaves && i < n; i++) {
         leaves[i].node = i;
-        dlr_topo_leaf(nodes[i].path, leaves[i].name, sizeof(leaves[i].name));
+        dlr_topo_leaf(&nodes[i], leaves[i].name, sizeof(leaves[i].name));
     }
     if (leaves)
         qsort(leaves, n, sizeof(*leaves), by_leaf);
@@ -157,8 +157,8 @@ static bool parts(const struct dlr_topo_node *a, const struct dlr_topo_node *b,
     for (size_t i = 1; leaves && i < n; i++) {
         if (!leaves[i].name[0] || !dlr_streq(leaves[i - 1].name, leaves[i].name))
             continue;
-        dlr_topo_leaf(b[leaves[i - 1].node].path, x, sizeof(x));
-        dlr_topo_leaf(b[leaves[i].node].path, y, sizeof(y));
+        dlr_topo_leaf(&b[leaves[i - 1].node], x, sizeof(x));
+        dlr_topo_leaf(&b[leaves[i].node], y, sizeof(y));
         if (!x[0] || !y[0] || dlr_streq(x, y))
             continue;
         *ret_i = leaves[i - 1].node;

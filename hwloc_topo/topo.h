@@ -94,17 +94,18 @@ struct dlr_topo_node {
  */
 #define DLR_TOPO_DOMAIN '~'
 
-/* The leaf switch in a path, "" when there is none: "spine.leaf0.n1" and
- * "spine.leaf0.~nvl3.n1" -> "leaf0".
+/* The leaf switch above a node, "" when there is none: "spine.leaf0.n1" and
+ * "spine.leaf0.~nvl3.n1" -> "leaf0". The node's own name may hold dots.
  */
-int dlr_topo_leaf(const char *path, char *buf, size_t size);
+int dlr_topo_leaf(const struct dlr_topo_node *node, char *buf, size_t size);
 
-/* The lowest domain in a path, "" when there is none: "spine.leaf0.~nvl3.n1" -> "nvl3".
+/* The lowest domain above a node, "" when there is none: "spine.leaf0.~nvl3.n1" ->
+ * "nvl3".
  */
-int dlr_topo_domain(const char *path, char *buf, size_t size);
+int dlr_topo_domain(const struct dlr_topo_node *node, char *buf, size_t size);
 
 /* Switches shared from the root down, 0 when the first differs. */
-unsigned dlr_topo_common(const char *path_a, const char *path_b);
+unsigned dlr_topo_common(const struct dlr_topo_node *a, const struct dlr_topo_node *b);
 
 /* Puts the node into a domain below its leaf; "" none, which changes nothing. What does
  * not fit a component of a path becomes '_'. 0, -ENAMETOOLONG.

@@ -89,7 +89,7 @@ static void count_leaves(struct dlr_cli_topo *t)
     for (size_t i = 0; i < t->nboxes; i++) {
         if (t->box[i].node < 0)
             continue;
-        dlr_topo_leaf(t->nodes[t->box[i].node].path, leaf, sizeof(leaf));
+        dlr_topo_leaf(&t->nodes[t->box[i].node], leaf, sizeof(leaf));
         t->leaves += leaf[0] && !dlr_streq(leaf, before);
         memcpy(before, leaf, sizeof(before));
     }

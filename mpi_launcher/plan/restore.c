@@ -168,8 +168,7 @@ static unsigned distance(const struct pick *k, const struct held *h, long seat)
         return UINT_MAX;
     if (seat < 0)
         return 1;
-    return 1 + DLR_TOPO_PATH -
-           dlr_topo_common(pn->node[h->node].path, pn->node[seat].path);
+    return 1 + DLR_TOPO_PATH - dlr_topo_common(&pn->node[h->node], &pn->node[seat]);
 }
 
 static int take(struct pick *k, const struct held *h, long seat)

@@ -215,7 +215,7 @@ static void play_tournament(struct meeting *m)
     if (!all)
         return;
     dlr_report_place(s, &self);
-    dlr_net_tournament(self.name, self.path, s->no_stragglers, s->network_ms, &m->net);
+    dlr_net_tournament(&self, s->no_stragglers, s->network_ms, &m->net);
 }
 
 static void make_report(struct meeting *m, const struct dlr_report_clock *clock)

@@ -202,7 +202,7 @@ static void take_domain(const char *domain, struct dlr_topo_node *node)
 {
     char known[DLR_TOPO_NAME];
 
-    if (dlr_topo_domain(node->path, known, sizeof(known)) == 0 && !known[0])
+    if (dlr_topo_domain(node, known, sizeof(known)) == 0 && !known[0])
         dlr_topo_put_domain(node, domain);
 }
 

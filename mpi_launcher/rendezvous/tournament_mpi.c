@@ -305,13 +305,13 @@ static int allocate(struct crowd *c, size_t n)
                                                                               : -ENOMEM;
 }
 
-static void introduce(const char *node, const char *path, int n, struct crowd *c)
+static void introduce(const struct dlr_topo_node *self, int n, struct crowd *c)
 {
     char name[DLR_TOPO_NAME] = "", leaf[DLR_TOPO_NAME] = "";
     uint64_t hash = 0;
 
-    dlr_format(name, sizeof(name), "%s", node);
-    dlr_topo_leaf(path, leaf, sizeof(leaf));
+    dlr_format(name, sizeof(name), "%s", self->name);
+    dlr_topo_leaf(self, leaf, sizeof(leaf));
     if (leaf[0])
         hash = XXH64(leaf, strlen(leaf), 0);
     MPI_Allgather(name, sizeof(name), MPI_BYTE, c->text, sizeof(name), MPI_BYTE,
@@ -323,7 +323,7 @@ static void introduce(const char *node, const char *path, int n, struct crowd *c
     }
 }
 
-void dlr_net_tournament(const char *node, const char *path, bool no_stragglers,
+void dlr_net_tournament(const struct dlr_topo_node *self, bool no_stragglers,
                         int64_t limit_ms, struct dlr_net_result *ret)
 {
     DLR_CLEANUP(cleanup_player) struct player p = {.limit_ms = limit_ms};
@@ -337,7 +337,7 @@ void dlr_net_tournament(const char *node, const char *path, bool no_stragglers,
     MPI_Comm_size(MPI_COMM_WORLD, &p.size);
     if (!agree(p.size > 1 && make_bytes(&p) == 0 && allocate(&c, (size_t)p.size) == 0))
         return;
-    introduce(node, path, p.size, &c);
+    introduce(self, p.size, &c);
     if (agree(dlr_tournament_new((unsigned)p.size, 1, c.leaf, &t) == 0)) {
         p.start_ns = dlr_now_ns();
         play(&p, t, c.told, c.partner, c.seen);

@@ -9,6 +9,7 @@
 
 #include "common/json/message.h"
 #include "health/health.h"
+#include "hwloc_topo/topo.h"
 
 struct dlr_net_result {
     struct dlr_health_result check; /* of this node: "network" */
@@ -17,12 +18,12 @@ struct dlr_net_result {
     bool hung;
 };
 
-/* Collective over MPI_COMM_WORLD: every rank calls it. node is this node's name, path
- * its place in the network ("" unknown). Blocking: a round takes milliseconds, at most
+/* Collective over MPI_COMM_WORLD: every rank calls it. self is this node's name and
+ * its place in the network (path "" unknown). Blocking: a round takes milliseconds, at most
  * three times EXCHANGE_MS where messages do not come, and no round begins after
  * limit_ms. What fails here is a verdict "skip", never an error.
  */
-void dlr_net_tournament(const char *node, const char *path, bool no_stragglers,
+void dlr_net_tournament(const struct dlr_topo_node *self, bool no_stragglers,
                         int64_t limit_ms, struct dlr_net_result *ret);
 
 #endif

@@ -63,7 +63,7 @@ void dlr_sup_node_up(struct dlr_sup_nodes *nodes, unsigned node)
 
     m->here = true;
     m->heard_ms = dlr_sup_now();
-    dlr_topo_leaf(m->node.path, leaf, sizeof(leaf));
+    dlr_topo_leaf(&m->node, leaf, sizeof(leaf));
     dlr_journal_note(dlr_sup_journal(nodes->env.io), "node_up", "s:s,s:s,s:s,s:s,s:i",
                      "node", m->node.name, "leaf", leaf, "path", m->node.path, "boot",
                      m->boot, "cpus", m->cpus);

@@ -55,7 +55,7 @@ static json_t *place_row(const struct dlr_sup_planning *planning, unsigned place
     char leaf[DLR_TOPO_NAME] = "";
     json_t *row;
 
-    dlr_topo_leaf(p->node.path, leaf, sizeof(leaf));
+    dlr_topo_leaf(&p->node, leaf, sizeof(leaf));
     row = json_pack("{s:s,s:s,s:s,s:i,s:i,s:o*,s:b}", "node", p->node.name, "leaf",
                     leaf, "path", p->node.path, "first", plan->ranks[p->from], "tasks",
                     p->tasks, "ranks", dlr_plan_place_ranks(plan, place), "moved",

@@ -243,7 +243,7 @@ static void many_nodes_are_ordered(void **state)
     dlr_topo_order(nodes, n, order);
     print_message("  16,384 nodes in %.1f ms\n", (double)(dlr_now_ns() - t0) / 1e6);
     for (i = 1; i < n; i++)
-        assert_true(dlr_topo_common(nodes[order[i - 1]].path, nodes[order[i]].path) >=
+        assert_true(dlr_topo_common(&nodes[order[i - 1]], &nodes[order[i]]) >=
                     (i % 16    ? 3u
                      : i % 512 ? 2u
                                : 1u));

@@ -248,9 +248,18 @@ static void recorded_machines_show_their_cards(void **state)
     }
 }
 
+static struct dlr_topo_node node_at(const char *path, const char *name)
+{
+    struct dlr_topo_node node = {0};
+
+    dlr_format(node.path, sizeof(node.path), "%s", path);
+    dlr_format(node.name, sizeof(node.name), "%s", name ? name : "");
+    return node;
+}
+
 static void leaf_and_domain_are_the_lowest_above_the_node(void **state)
 {
-    static const char *const rows[][3] = {
+    static const char *const rows[][4] = {
         {"spine.leaf0.n1", "leaf0", ""},
         {"s0.n1", "s0", ""},
         {"n1", "", ""},
@@ -264,19 +273,28 @@ static void leaf_and_domain_are_the_lowest_above_the_node(void **state)
         {"~.n1", "", ""},
         {"spine.~nvl3.leaf0.n1", "leaf0", "nvl3"},
         {"leaf0.~n1", "leaf0", ""},
+        /* the last word is the node's name, where that holds dots */
+        {"spine.leaf0.n1.site.org", "leaf0", "", "n1.site.org"},
+        {"spine.leaf0.~nvl3.n1.site.org", "leaf0", "nvl3", "n1.site.org"},
+        {"n1.site.org", "", "", "n1.site.org"},
+        {"spine.leaf0.n1", "leaf0", "", "n1.site.org"},
     };
     char buf[DLR_TOPO_NAME];
+    struct dlr_topo_node node;
     size_t i;
 
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         print_message("  %s\n", rows[i][0]);
-        assert_int_equal(dlr_topo_leaf(rows[i][0], buf, sizeof(buf)), 0);
+        node = node_at(rows[i][0], rows[i][3]);
+        assert_int_equal(dlr_topo_leaf(&node, buf, sizeof(buf)), 0);
         assert_string_equal(buf, rows[i][1]);
-        assert_int_equal(dlr_topo_domain(rows[i][0], buf, sizeof(buf)), 0);
+        assert_int_equal(dlr_topo_domain(&node, buf, sizeof(buf)), 0);
         assert_string_equal(buf, rows[i][2]);
     }
-    assert_int_equal(dlr_topo_leaf("s.verylong.n1", buf, 4), -ENAMETOOLONG);
-    assert_int_equal(dlr_topo_domain("s.~verylong.n1", buf, 4), -ENAMETOOLONG);
+    node = node_at("s.verylong.n1", NULL);
+    assert_int_equal(dlr_topo_leaf(&node, buf, 4), -ENAMETOOLONG);
+    node = node_at("s.~verylong.n1", NULL);
+    assert_int_equal(dlr_topo_domain(&node, buf, 4), -ENAMETOOLONG);
 }
 
 static void common_counts_switches_from_the_root(void **state)
@@ -284,6 +302,7 @@ static void common_counts_switches_from_the_root(void **state)
     static const struct {
         const char *a, *b;
         unsigned want;
+        const char *name_a, *name_b;
     } rows[] = {
         {"s.l0.n1", "s.l0.n2", 2},
         {"s.l0.n1", "s.l1.n3", 1},
@@ -292,13 +311,18 @@ static void common_counts_switches_from_the_root(void **state)
         {"s.l0.n1", "s.n9", 1},
         {"s.l0.n1", "s.l00.n1", 1},
         {"", "", 0},
+        {"s.l0.n1.org", "s.l0.n1.com", 2, "n1.org", "n1.com"},
+        {"n1.org", "n1.com", 0, "n1.org", "n1.com"},
     };
     size_t i;
 
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_topo_node a = node_at(rows[i].a, rows[i].name_a),
+                             b = node_at(rows[i].b, rows[i].name_b);
+
         print_message("  %s %s\n", rows[i].a, rows[i].b);
-        assert_int_equal(dlr_topo_common(rows[i].a, rows[i].b), rows[i].want);
-        assert_int_equal(dlr_topo_common(rows[i].b, rows[i].a), rows[i].want);
+        assert_int_equal(dlr_topo_common(&a, &b), rows[i].want);
+        assert_int_equal(dlr_topo_common(&b, &a), rows[i].want);
     }
 }
 
