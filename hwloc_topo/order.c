@@ -139,6 +139,81 @@ int dlr_topo_replace(const struct dlr_topo_node *nodes, size_t n, const unsigned
     return 0;
 }
 
+/* --- a new order of those that have places ---------------------------------------- */
+
+/* Nodes of one switch, place by place. */
+struct waiting {
+    unsigned *first, *next; /* by switch, by place; NOBODY ends */
+};
+
+#define NOBODY (~0u)
+
+/* Of the nodes that stood at places those of the same switch as the new order has there
+ * stay; the others of a switch take its other places.
+ */
+static void keep_places(const unsigned *was, const unsigned *is, const unsigned *place,
+                        size_t nplaces, const struct waiting *w, unsigned *to)
+{
+    for (size_t p = 0; p < nplaces; p++)
+        w->first[was[p]] = w->first[is[p]] = NOBODY;
+    for (size_t p = nplaces; p-- > 0;)
+        if (was[p] != is[p]) {
+            w->next[p] = w->first[was[p]];
+            w->first[was[p]] = (unsigned)p;
+        }
+    for (size_t p = 0; p < nplaces; p++) {
+        unsigned from = was[p] == is[p] ? (unsigned)p : w->first[is[p]];
+
+        if (from != p)
+            w->first[is[p]] = w->next[from];
+        to[p] = place[from];
+    }
+}
+
+/* leaf has the numbers of the leaves before, and then of those now. */
+static void count_moves(const unsigned *place, const unsigned *to, const unsigned *leaf,
+                        size_t nplaces, unsigned *into, struct dlr_topo_moves *ret)
+{
+    *ret = (struct dlr_topo_moves){0};
+    memset(into, 0, nplaces * 2 * sizeof(*into));
+    for (size_t p = 0; p < nplaces; p++) {
+        ret->nodes += place[p] != to[p];
+        if (leaf[p] != leaf[nplaces + p] && ++into[leaf[nplaces + p]] > ret->most)
+            ret->most = into[leaf[nplaces + p]];
+    }
+}
+
+int dlr_topo_renew(const struct dlr_topo_node *nodes, const unsigned *place,
+                   size_t nplaces, unsigned group, unsigned *ret_place,
+                   struct dlr_topo_moves *ret)
+{
+    DLR_AUTO_FREE unsigned *at = calloc(2 * nplaces + 1, sizeof(*at));
+    DLR_AUTO_FREE unsigned *number = calloc(2 * nplaces + 1, sizeof(*number));
+    DLR_AUTO_FREE unsigned *first = calloc(2 * nplaces + 1, sizeof(*first));
+    DLR_AUTO_FREE unsigned *next = calloc(nplaces + 1, sizeof(*next));
+    unsigned *now = at + nplaces;
+    int rc = at && number && first && next ? 0 : -ENOMEM;
+
+    if (rc < 0)
+        return rc;
+    memcpy(at, place, nplaces * sizeof(*at));
+    memcpy(next, place, nplaces * sizeof(*next));
+    qsort_r(next, nplaces, sizeof(*next), by_place, (void *)nodes);
+    rc = dlr_topo_choose(nodes, next, nplaces, nplaces, group, now);
+    if (rc == 0)
+        rc = dlr_topo_number(nodes, at, 2 * nplaces, dlr_topo_above, number);
+    if (rc < 0)
+        return rc;
+    keep_places(number, number + nplaces, at, nplaces, &(struct waiting){first, next},
+                now);
+    rc = dlr_topo_number(nodes, at, 2 * nplaces, dlr_topo_to_leaf, number);
+    if (rc < 0)
+        return rc;
+    count_moves(at, now, number, nplaces, first, ret);
+    memcpy(ret_place, now, nplaces * sizeof(*now));
+    return 0;
+}
+
 /* --- what an order costs ---------------------------------------------------------- */
 
 static void count_split(const unsigned *leaf, size_t nplaces, unsigned group,

@@ -59,6 +59,21 @@ int dlr_topo_replace(const struct dlr_topo_node *nodes, size_t n, const unsigned
                      size_t nplaces, const unsigned char *alive, unsigned *ret_place,
                      struct dlr_err *err);
 
+/* Orders the nodes that have places anew, after a loss, by the same objective, so that as
+ * many as can be keep their places in it: of nodes that hang on one switch any may have
+ * any of its places.
+ *   place[p]      index of the node at place p; ret_place gets the new one, which may be
+ *                 the same array
+ */
+struct dlr_topo_moves {
+    unsigned nodes; /* have another place */
+    unsigned most;  /* on one leaf that take a place of another one's node */
+};
+/* 0 or -ENOMEM (ret_place untouched). */
+int dlr_topo_renew(const struct dlr_topo_node *nodes, const unsigned *place,
+                   size_t nplaces, unsigned group, unsigned *ret_place,
+                   struct dlr_topo_moves *ret);
+
 /* What an order costs. Whatever is below the leaf does not count here. */
 struct dlr_topo_cost {
     unsigned apart;  /* neighbours of the ring on two leaves */

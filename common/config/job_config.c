@@ -40,6 +40,8 @@ const struct dlr_opt dlr_job_config_opts[] = {
      "health checks of a round: auto (full at first, then quick), all, none, names; -NAME for all but"},
     {"topology-file", DLR_OPT_PATH, FIELD(topology_file), "", "PATH",
      "describes the switches: topology.conf or the output of ibnetdiscover, else Slurm is asked"},
+    {"reorder", DLR_OPT_REORDER, FIELD(reorder), "never", "never|always|auto",
+     "after a swap: ranks of live nodes stay, or move for the fewest neighbours on two leaves"},
     {"network-check", DLR_OPT_ROUNDS, FIELD(network_check), "off", "off|first|always",
      "measure latency and bandwidth between the nodes before the first round, or before each"},
     {"exclude-stragglers", DLR_OPT_SWITCH, FIELD(exclude_stragglers), "off", "on|off",

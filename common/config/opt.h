@@ -35,6 +35,7 @@ enum dlr_opt_type {
     DLR_OPT_TRANSPORT, /* enum dlr_transport: auto, stream or ucx */
     DLR_OPT_BIND,      /* enum dlr_bind: off, numa or cores */
     DLR_OPT_ROUNDS,    /* enum dlr_rounds: off, first or always */
+    DLR_OPT_REORDER,   /* enum dlr_reorder: never, always or auto */
 };
 
 #define DLR_OPT_TEXT 1024
@@ -88,6 +89,13 @@ enum dlr_rounds {
     DLR_ROUNDS_OFF,
     DLR_ROUNDS_FIRST, /* the first of an allocation */
     DLR_ROUNDS_ALWAYS,
+};
+
+/* Whether ranks of live nodes move after a swap, for a better order. */
+enum dlr_reorder {
+    DLR_REORDER_NEVER,
+    DLR_REORDER_ALWAYS,
+    DLR_REORDER_AUTO, /* where that is worth more than moving snapshots costs */
 };
 
 /* Where a snapshot is beside its own node. */

@@ -290,6 +290,7 @@ static int parse_ratio(const char *text, union dlr_opt_value *ret)
 /* By enum. */
 static const char *const transports[] = {"auto", "stream", "ucx", NULL};
 static const char *const rounds[] = {"off", "first", "always", NULL};
+static const char *const reorders[] = {"never", "always", "auto", NULL};
 static const char *const bindings[] = {"off", "numa", "cores", NULL};
 
 static int parse_choice(const char *const *words, const char *text, unsigned *ret)
@@ -358,6 +359,8 @@ static const struct {
                            "'auto', 'stream' or 'ucx'", transports},
     [DLR_OPT_ROUNDS] = {NULL, sizeof(enum dlr_rounds), "'off', 'first' or 'always'",
                         rounds},
+    [DLR_OPT_REORDER] = {NULL, sizeof(enum dlr_reorder), "'never', 'always' or 'auto'",
+                         reorders},
     [DLR_OPT_BIND] = {NULL, sizeof(enum dlr_bind), "'off', 'numa' or 'cores'",
                       bindings},
 };
@@ -454,6 +457,7 @@ static const char *show_word(enum dlr_opt_type type, const void *at)
         return *(const unsigned *)at ? NULL : "always";
     case DLR_OPT_TRANSPORT:
     case DLR_OPT_ROUNDS:
+    case DLR_OPT_REORDER:
     case DLR_OPT_BIND:
         return types[type].words[*(const unsigned *)at];
     case DLR_OPT_PATH:
@@ -508,6 +512,7 @@ int dlr_opt_value_show(enum dlr_opt_type type, const void *at, char *buf, size_t
     case DLR_OPT_TRANSPORT:
     case DLR_OPT_BIND:
     case DLR_OPT_ROUNDS:
+    case DLR_OPT_REORDER:
         break; /* words */
     }
     return -EINVAL;

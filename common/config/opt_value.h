@@ -25,6 +25,7 @@ union dlr_opt_value {
     enum dlr_transport transport;
     enum dlr_bind bind;
     enum dlr_rounds rounds;
+    enum dlr_reorder reorder;
     char text[DLR_OPT_TEXT];
 };
 

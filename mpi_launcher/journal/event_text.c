@@ -42,7 +42,7 @@ static const struct {
               "[; an administrator may run: {drain}]"},
     {"inject", "faults are injected (DLROVER_INJECT): {faults}"},
     {"plan", "round {round} is planned: {places#node}[, {spares:count} spare]"
-             "[; {places:moved}][; {order:order}][; snapshots survive {survives}][; left out: {out:nodes}]"
+             "[; {places:moved}][; {order:order}][; {reorder:reorder}][; snapshots survive {survives}][; left out: {out:nodes}]"
              "[; resumes from {restore:version}][; {notes}]"},
     {"links", "the nodes measured {pairs#link} in {rounds#round}[ and {took_ms:ms}]"},
     {"copy_failed", "the copy of rank {rank} could not go from {from} to {to}[: {why}]"},
@@ -301,6 +301,28 @@ static bool put_order(struct text *t, const json_t *v)
     return split > 0 || extra > 0;
 }
 
+/* Ranks that move for the order, or do not. */
+static bool put_reorder(struct text *t, const json_t *v)
+{
+    long long moves = json_integer_value(json_object_get(v, "moves"));
+    long long saves = json_integer_value(json_object_get(v, "saves"));
+    char why[128];
+
+    if (!moves)
+        return false;
+    add_int(t, moves);
+    add_text(t, json_is_true(json_object_get(v, "taken"))
+                    ? " nodes change ranks to have "
+                    : " nodes would have to change ranks to have ");
+    add_int(t, saves);
+    snprintf(why, sizeof(why),
+             " neighbours fewer on two leaf switches (%.1f s gained, %.1f s lost)",
+             json_number_value(json_object_get(v, "gain_s")),
+             json_number_value(json_object_get(v, "cost_s")));
+    add_text(t, why);
+    return true;
+}
+
 static bool put_nodes(struct text *t, const json_t *v)
 {
     size_t n = json_array_size(v);
@@ -351,7 +373,7 @@ static const struct {
     {"count", put_count},   {"version", put_version}, {"signal", put_signal},
     {"last", put_last},     {"moved", put_moved},     {"nodes", put_nodes},
     {"later", if_later},    {"false", if_false},      {"null", if_null},
-    {"above0", put_above0}, {"order", put_order},
+    {"above0", put_above0}, {"order", put_order},     {"reorder", put_reorder},
 };
 
 /* --- templates -------------------------------------------------------------------- */

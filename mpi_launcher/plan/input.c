@@ -13,6 +13,7 @@
 
 #define REJECTED_MAX 65536u
 #define PEER_MAX_MS (10 * 60 * 1000)
+#define NUMBER_MAX 1e30
 
 /* --- writing ---------------------------------------------------------------------- */
 
@@ -60,6 +61,13 @@ static int put_parity(json_t *j, const struct dlr_plan_want *w)
     return dlr_plan_put_worlds(j, w);
 }
 
+static int put_reorder(json_t *j, const struct dlr_plan_want *w)
+{
+    return json_object_set_new(j, "reorder",
+                               json_pack("{s:b, s:f, s:f}", "weigh", w->weigh, "steps",
+                                         w->steps, "fetch_ms", w->fetch_ms));
+}
+
 static json_t *want_to_json(const struct dlr_plan_want *w)
 {
     DLR_AUTO_JSON json_t *j = json_pack("{s:s}", "batch", w->batch);
@@ -75,6 +83,8 @@ static json_t *want_to_json(const struct dlr_plan_want *w)
     if (w->ordered && json_object_set_new(j, "ordered", json_true()) < 0)
         return NULL;
     if (w->group && json_object_set_new(j, "group", json_integer(w->group)) < 0)
+        return NULL;
+    if (w->reorder && put_reorder(j, w) < 0)
         return NULL;
     if (w->rows && put_parity(j, w) < 0)
         return NULL;
@@ -263,6 +273,24 @@ static int read_parity(const json_t *j, struct dlr_plan_want *w)
     return rc < 0 ? rc : dlr_plan_read_worlds(j, w);
 }
 
+/* Neither negative nor without a bound. */
+static int read_number(const json_t *j, const char *key, double *ret)
+{
+    const json_t *value = json_object_get(j, key);
+
+    *ret = json_number_value(value);
+    return json_is_number(value) && *ret >= 0 && *ret < NUMBER_MAX ? 0 : -EBADMSG;
+}
+
+static int read_reorder(const json_t *j, struct dlr_plan_want *w)
+{
+    int rc = read_number(j, "steps", &w->steps);
+
+    w->reorder = true;
+    w->weigh = json_is_true(json_object_get(j, "weigh"));
+    return rc < 0 ? rc : read_number(j, "fetch_ms", &w->fetch_ms);
+}
+
 static int read_want(const json_t *j, struct dlr_plan_want *w)
 {
     const json_t *newest = json_object_get(j, "newest");
@@ -287,6 +315,8 @@ static int read_want(const json_t *j, struct dlr_plan_want *w)
         rc = read_parity(j, w);
     if (rc == 0 && json_object_get(j, "group"))
         rc = dlr_plan_unsigned(j, "group", DLR_PLAN_NODES_MAX, &w->group);
+    if (rc == 0 && json_object_get(j, "reorder"))
+        rc = read_reorder(json_object_get(j, "reorder"), w);
     if (rc == 0)
         rc = read_former(j, w);
     if (rc == 0)

@@ -116,6 +116,8 @@ struct dlr_plan_want {
     unsigned nprefer;
     bool ordered;   /* and take places in this order */
     unsigned group; /* places that belong together one after the other; 0, 1: none do */
+    bool reorder, weigh; /* ranks may move after a swap; where that gains: reorder.h */
+    double steps, fetch_ms;            /* to weigh; 0 not known: dlr_sup_expected() */
     const struct dlr_plan_file *files; /* persisted copies */
     unsigned nfiles;
     const struct dlr_plan_rejected *rejected;

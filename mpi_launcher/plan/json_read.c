@@ -369,6 +369,19 @@ static int read_order(const json_t *j, struct dlr_topo_cost *o)
     return rc;
 }
 
+static int read_reorder(const json_t *j, struct dlr_plan_reorder *r)
+{
+    const json_t *row = json_object_get(j, "reorder");
+    int rc = row ? dlr_plan_unsigned(row, "moves", DLR_PLAN_NODES_MAX, &r->moves) : 0;
+
+    if (!row || rc < 0)
+        return rc;
+    r->taken = json_is_true(json_object_get(row, "taken"));
+    r->gain_ms = json_number_value(json_object_get(row, "gain_ms"));
+    r->cost_ms = json_number_value(json_object_get(row, "cost_ms"));
+    return dlr_plan_unsigned(row, "saves", 2 * DLR_PLAN_NODES_MAX, &r->saves);
+}
+
 static int read_places(const json_t *j, struct dlr_plan *plan)
 {
     const json_t *places, *spares;
@@ -381,6 +394,8 @@ static int read_places(const json_t *j, struct dlr_plan *plan)
         rc = dlr_plan_unsigned(j, "world", DLR_PLAN_RANKS_MAX, &plan->world);
     if (rc == 0)
         rc = read_order(j, &plan->order);
+    if (rc == 0)
+        rc = read_reorder(j, &plan->reorder);
     if (rc < 0 || !n)
         return rc < 0 ? rc : -EBADMSG;
     plan->places = calloc(n, sizeof(*plan->places));

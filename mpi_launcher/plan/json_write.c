@@ -89,6 +89,13 @@ static json_t *order_to_json(const struct dlr_topo_cost *o)
                      "leaves", (int)o->leaves);
 }
 
+static json_t *reorder_to_json(const struct dlr_plan_reorder *r)
+{
+    return json_pack("{s:i, s:i, s:b, s:f, s:f}", "moves", (int)r->moves, "saves",
+                     (int)r->saves, "taken", r->taken, "gain_ms", r->gain_ms, "cost_ms",
+                     r->cost_ms);
+}
+
 static json_t *node_to_json(const struct dlr_topo_node *n)
 {
     return json_pack("{s:s, s:s}", "node", n->name, "topo", n->path);
@@ -155,6 +162,9 @@ static int put_places(json_t *j, const struct dlr_plan *plan)
     if (!places || !spares ||
         json_object_set_new(j, "world", json_integer(plan->world)) < 0 ||
         json_object_set_new(j, "order", order_to_json(&plan->order)) < 0)
+        return -1;
+    if (plan->reorder.moves &&
+        json_object_set_new(j, "reorder", reorder_to_json(&plan->reorder)) < 0)
         return -1;
     for (i = 0; i < plan->nplaces; i++)
         if (!dlr_plan_put(places, place_to_json(plan, i)))

@@ -12,6 +12,7 @@
 #include "hwloc_topo/rank_order.h"
 #include "mpi_launcher/plan/json_fields.h"
 #include "mpi_launcher/plan/nodes.h"
+#include "mpi_launcher/plan/reorder.h"
 
 static int no_memory(struct dlr_err *err)
 {
@@ -157,18 +158,23 @@ static int place_preferred(const struct dlr_plan_nodes *pn, const unsigned *orde
     return dlr_topo_choose(pn->node, sorted, k, k, group_of(want), ret_place);
 }
 
-static int place_again(const struct dlr_plan_nodes *pn, unsigned nplaces,
-                       unsigned *ret_place, struct dlr_err *err)
+static int place_again(const struct dlr_plan_nodes *pn,
+                       const struct dlr_plan_want *want, unsigned *ret_place,
+                       struct dlr_plan *plan, struct dlr_err *err)
 {
     DLR_AUTO_FREE unsigned char *alive = calloc(pn->nall + 1, 1);
     unsigned i;
+    int rc;
 
     if (!alive)
         return no_memory(err);
     for (i = 0; i < pn->nall; i++)
         alive[i] = may_sit(pn, i);
-    return dlr_topo_replace(pn->node, pn->nall, pn->seat, nplaces, alive, ret_place,
-                            err);
+    rc = dlr_topo_replace(pn->node, pn->nall, pn->seat, want->nplaces, alive, ret_place,
+                          err);
+    return rc < 0
+               ? rc
+               : dlr_plan_reorder(pn, want, group_of(want), ret_place, &plan->reorder);
 }
 
 static int too_few(const struct dlr_plan_nodes *pn, const struct dlr_plan_want *want,
@@ -203,7 +209,7 @@ static int seat_nodes(struct dlr_plan_nodes *pn, const struct dlr_plan_want *wan
     if (good < want->nplaces)
         return too_few(pn, want, plan, good, err);
     if (want->nformer == want->nplaces)
-        rc = place_again(pn, want->nplaces, place, err);
+        rc = place_again(pn, want, place, plan, err);
     else if (want->nprefer)
         rc = place_preferred(pn, order, good, want, place);
     else

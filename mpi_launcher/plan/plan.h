@@ -29,6 +29,16 @@ struct dlr_plan_place {
     bool moved;       /* another node had this place in the former round */
 };
 
+/* Ranks of live nodes that move, or could; moves 0: it was not asked for, or saves
+ * nothing.
+ */
+struct dlr_plan_reorder {
+    unsigned moves;          /* nodes with other ranks than now */
+    unsigned saves;          /* neighbours on two leaves, and groups on several */
+    bool taken;              /* they move */
+    double gain_ms, cost_ms; /* mpi_launcher/plan/reorder.h; 0 not known */
+};
+
 /* A verdict other than OK, for the journal. */
 struct dlr_plan_verdict {
     char node[DLR_TOPO_NAME];
@@ -54,6 +64,7 @@ struct dlr_plan {
     unsigned *ranks;            /* [world] of place 0 ascending, then of place 1 ... */
     unsigned *place_of;         /* [world] place of each rank */
     struct dlr_topo_cost order; /* leaves between neighbours, groups on several */
+    struct dlr_plan_reorder reorder;
     struct dlr_topo_node *spares; /* usable and without a place, in topology order */
     unsigned nspares;
     struct dlr_plan_out *out; /* reported, but left out of this round */
@@ -74,7 +85,8 @@ struct dlr_plan {
  *   them are spares is part of it (dlr_topo_choose). A group that does not divide the
  *   places is none.
  *   Nodes that are preferred have places before all others.
- *   Later: only places of nodes that are gone or left out move (dlr_topo_replace).
+ *   Later: only places of nodes that are gone or left out move (dlr_topo_replace),
+ *   unless the user wants a better order (reorder).
  *   A node that comes last has a place only when there are too few without it.
  *   A node with a FAIL verdict never takes part. A node that most others cannot reach
  *   is left

@@ -27,6 +27,8 @@ static void fill_want(void *arg, struct dlr_plan_want *ret)
     dlr_sup_disk_want(s->disk, ret);
     ret->rejected = dlr_sup_struck(s->copies, &ret->nrejected);
     ret->has_committed = dlr_sup_newest(s->versions, &ret->committed);
+    if (ret->weigh)
+        dlr_sup_expected(s->versions, &ret->steps, &ret->fetch_ms);
 }
 
 /* It is refused, or there is none. */

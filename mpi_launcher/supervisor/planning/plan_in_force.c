@@ -41,6 +41,8 @@ void dlr_sup_fill_want(struct dlr_sup_planning *planning, struct dlr_plan_want *
     want->nprefer = planning->prefer ? planning->step.nprefer : 0;
     want->ordered = planning->step.ordered;
     want->group = planning->env.conf->group;
+    want->reorder = planning->env.conf->reorder != DLR_REORDER_NEVER;
+    want->weigh = planning->env.conf->reorder == DLR_REORDER_AUTO;
     want->full = planning->full;
     want->nfull = planning->nfull;
     planning->ops->want(planning->arg, want);
@@ -71,6 +73,13 @@ static json_t *order_row(const struct dlr_topo_cost *order)
 {
     return json_pack("{s:i,s:i,s:i}", "apart", (int)order->apart, "least",
                      (int)order->least, "split", (int)order->split);
+}
+
+static json_t *reorder_row(const struct dlr_plan_reorder *r)
+{
+    return json_pack("{s:i,s:i,s:b,s:f,s:f}", "moves", (int)r->moves, "saves",
+                     (int)r->saves, "taken", r->taken, "gain_s", r->gain_ms / 1e3,
+                     "cost_s", r->cost_ms / 1e3);
 }
 
 /* Once, and when it changes. */
@@ -126,6 +135,8 @@ void dlr_sup_tell_plan(struct dlr_sup_planning *planning)
     tell_groups(planning);
     dlr_sup_tell_verdicts(planning, plan);
     json_object_set_new(row, "took_ms", json_integer(took_ms));
+    if (plan->reorder.moves)
+        json_object_set_new(row, "reorder", reorder_row(&plan->reorder));
     json_object_set_new(row, "out", out);
     json_object_set_new(row, "notes", notes);
     dlr_journal_event(dlr_sup_journal(planning->env.io), "plan", row);

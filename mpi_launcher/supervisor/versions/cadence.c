@@ -377,6 +377,18 @@ void dlr_sup_cadence_commit(struct dlr_sup_versions *versions, struct dlr_versio
     tell_possible(versions, &in);
 }
 
+void dlr_sup_expected(const struct dlr_sup_versions *versions, double *ret_steps,
+                      double *ret_fetch_ms)
+{
+    const struct dlr_sup_cadence *c = versions->cadence;
+
+    *ret_steps = *ret_fetch_ms = 0;
+    if (c && c->step_ms.value > 0)
+        *ret_steps = mtbf_s(versions) * 1e3 / c->step_ms.value;
+    if (c && c->bytes_per_s.value > 0)
+        *ret_fetch_ms = 1e3 * c->bytes.value / c->bytes_per_s.value;
+}
+
 /* --- what would be lost ----------------------------------------------------------- */
 
 int64_t dlr_sup_cadence_at_stake_ms(const struct dlr_sup_versions *versions,

@@ -112,6 +112,11 @@ void dlr_sup_versions_hear(struct dlr_sup_versions *versions, unsigned node,
 
 /* The newest that is committed; false: none is. */
 bool dlr_sup_newest(const struct dlr_sup_versions *versions, struct dlr_version *ret);
+/* Steps until the next node is lost, and how long a node takes to fetch the snapshot of
+ * another one as its copies have gone; 0: not known yet.
+ */
+void dlr_sup_expected(const struct dlr_sup_versions *versions, double *ret_steps,
+                      double *ret_fetch_ms);
 /* Puts into a row of the journal what is committed and pending; the second one also how
  * old that is, how much a failure would lose now, and what became of all saves so far.
  */

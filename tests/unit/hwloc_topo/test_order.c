@@ -223,6 +223,76 @@ static void too_few_nodes_are_counted_and_nothing_moves(void **state)
     assert_int_equal(got[0] + got[1] + got[2], 3 * 77);
 }
 
+/* --- a new order of those that have places ---------------------------------------- */
+
+static void as_many_as_can_be_keep_their_places(void **state)
+{
+    static const struct {
+        const char *nodes, *want; /* nodes at their places */
+        unsigned group, moves, most;
+    } rows[] = {
+        {"s.a.n1 s.b.n7 s.a.n3 s.b.n4 s.b.n5 s.b.n6", "n1 n3 n7 n4 n5 n6", 1, 2, 1},
+        {"s.a.n2 s.a.n1 s.b.n4 s.b.n3", "n2 n1 n4 n3", 1, 0, 0},
+        {"n2 n1", "n2 n1", 1, 0, 0},
+        {"s.b.n3 s.b.n4 s.a.n1 s.a.n2", "n1 n2 n3 n4", 1, 4, 2},
+        {"s.a.n1 s.b.n3 s.a.n2 s.b.n4", "n1 n2 n3 n4", 2, 2, 1},
+        {"s.a.~x.n1 s.a.~y.n3 s.a.~x.n2 s.a.~y.n4", "n1 n2 n3 n4", 2, 2, 0},
+        {"s.a.n1", "n1", 1, 0, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct dlr_topo_node nodes[MAX];
+        struct dlr_topo_moves moves;
+        unsigned place[MAX];
+        size_t n = nodes_from(rows[i].nodes, nodes);
+        char got[256];
+
+        for (size_t p = 0; p < n; p++)
+            place[p] = (unsigned)p;
+        print_message("  %s\n", rows[i].nodes);
+        assert_int_equal(dlr_topo_renew(nodes, place, n, rows[i].group, place, &moves),
+                         0);
+        join(nodes, place, n, got, sizeof(got));
+        assert_string_equal(got, rows[i].want);
+        assert_int_equal(moves.nodes, rows[i].moves);
+        assert_int_equal(moves.most, rows[i].most);
+    }
+}
+
+/* As good as a fresh order, every node once, and nobody moves a second time. */
+static void a_new_order_is_as_good_as_a_fresh_one(void **state)
+{
+    uint32_t seed = 7;
+
+    for (unsigned round = 0; round < 300; round++) {
+        struct dlr_topo_node nodes[MAX];
+        unsigned place[MAX], fresh[MAX], to[MAX], seen[MAX] = {0}, n, group;
+        struct dlr_topo_cost a, b;
+        struct dlr_topo_moves moves;
+
+        group = 1 + round % 3;
+        n = group * (1 + (seed >> 8) % (MAX / group));
+        for (unsigned i = 0; i < n; i++) {
+            seed = seed * 1664525u + 1013904223u;
+            dlr_format(nodes[i].name, sizeof(nodes[i].name), "n%u", i);
+            dlr_format(nodes[i].path, sizeof(nodes[i].path), "s%u.l%u.n%u",
+                       (seed >> 20) % 2, (seed >> 24) % 3, i);
+            place[i] = i;
+        }
+        dlr_topo_order(nodes, n, to);
+        assert_int_equal(dlr_topo_choose(nodes, to, n, n, group, fresh), 0);
+        assert_int_equal(dlr_topo_renew(nodes, place, n, group, to, &moves), 0);
+        assert_int_equal(dlr_topo_cost(nodes, fresh, n, group, &a), 0);
+        assert_int_equal(dlr_topo_cost(nodes, to, n, group, &b), 0);
+        assert_memory_equal(&a, &b, sizeof(a));
+        for (unsigned p = 0; p < n; p++)
+            assert_int_equal(seen[to[p]]++, 0);
+        assert_int_equal(dlr_topo_renew(nodes, to, n, group, to, &moves), 0);
+        assert_int_equal(moves.nodes, 0);
+        assert_int_equal(moves.most, 0);
+    }
+}
+
 static void many_nodes_are_ordered(void **state)
 {
     const unsigned n = 16384;
@@ -260,6 +330,8 @@ int main(void)
         cmocka_unit_test(only_lost_places_move),
         cmocka_unit_test(many_lost_nodes_are_replaced_from_near),
         cmocka_unit_test(too_few_nodes_are_counted_and_nothing_moves),
+        cmocka_unit_test(as_many_as_can_be_keep_their_places),
+        cmocka_unit_test(a_new_order_is_as_good_as_a_fresh_one),
         cmocka_unit_test(many_nodes_are_ordered),
     };
 

@@ -438,6 +438,27 @@ static void rounds_are_one_of_three_words(void **state)
     assert_int_equal(conf, DLR_ROUNDS_FIRST);
 }
 
+static void a_reorder_is_one_of_three_words(void **state)
+{
+    static const struct dlr_opt how[] = {
+        {"how", DLR_OPT_REORDER, 0, "never", "never|always|auto", "how"}, DLR_OPT_END};
+    enum dlr_reorder conf = DLR_REORDER_AUTO;
+    struct dlr_err err;
+    char text[16];
+
+    assert_int_equal(dlr_opt_defaults(how, &conf, NULL), 0);
+    assert_int_equal(conf, DLR_REORDER_NEVER);
+    assert_int_equal(dlr_opt_set_word(how, "how=always", &conf, NULL), 0);
+    assert_int_equal(conf, DLR_REORDER_ALWAYS);
+    assert_int_equal(dlr_opt_set_word(how, "how=auto", &conf, NULL), 0);
+    assert_int_equal(dlr_opt_show(how, &conf, text, sizeof(text)), 0);
+    assert_string_equal(text, "auto");
+    assert_int_equal(dlr_opt_set_word(how, "how=off", &conf, &err), -EINVAL);
+    assert_string_equal(
+        err.text, "option 'how': bad value 'off': must be 'never', 'always' or 'auto'");
+    assert_int_equal(conf, DLR_REORDER_AUTO);
+}
+
 static void a_transport_is_one_of_three_words(void **state)
 {
     static const struct dlr_opt way[] = {
@@ -482,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounds_are_one_of_three_words),
+        cmocka_unit_test(a_reorder_is_one_of_three_words),
         cmocka_unit_test(a_transport_is_one_of_three_words),
         cmocka_unit_test(a_binding_is_one_of_three_words),
         cmocka_unit_test(defaults_fill_every_field),

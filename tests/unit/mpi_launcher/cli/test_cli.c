@@ -90,6 +90,14 @@ static const struct {
      "\"survives\":\"any one node\"}",
      "round 0 is planned: 1 node; 1 group is not under one leaf switch, 2 neighbours more "
      "than must be on two leaf switches; snapshots survive any one node"},
+    {"{\"event\":\"plan\",\"round\":1,\"places\":[],\"reorder\":{\"moves\":4,\"saves\":2,"
+     "\"taken\":true,\"gain_s\":90.25,\"cost_s\":3.5}}",
+     "round 1 is planned: 0 nodes; 4 nodes change ranks to have 2 neighbours fewer on two "
+     "leaf switches (90.2 s gained, 3.5 s lost)"},
+    {"{\"event\":\"plan\",\"round\":1,\"places\":[],\"reorder\":{\"moves\":4,\"saves\":2,"
+     "\"taken\":false,\"gain_s\":0.5,\"cost_s\":3.5}}",
+     "round 1 is planned: 0 nodes; 4 nodes would have to change ranks to have 2 neighbours "
+     "fewer on two leaf switches (0.5 s gained, 3.5 s lost)"},
     {"{\"event\":\"plan\",\"round\":0,\"places\":[{\"node\":\"n1\",\"first\":0,\"tasks\":1,"
      "\"moved\":false}],\"order\":{\"apart\":2,\"least\":2,\"split\":0}}",
      "round 0 is planned: 1 node"},

@@ -38,6 +38,7 @@ static const char *const values[][4] = {
     [DLR_OPT_RATIO] = {"11", "12/60s", "13/1800s", "14"},
     [DLR_OPT_TRANSPORT] = {"stream", "ucx", "auto", "stream"},
     [DLR_OPT_BIND] = {"numa", "cores", "off", "cores"},
+    [DLR_OPT_REORDER] = {"always", "auto", "never", "auto"},
     [DLR_OPT_ROUNDS] = {"first", "always", "off", "always"},
 };
 

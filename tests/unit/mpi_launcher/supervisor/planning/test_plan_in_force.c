@@ -178,6 +178,24 @@ static int refuse(unsigned nout)
 
 /* --- tests ------------------------------------------------------------------------ */
 
+static void ranks_may_move_when_the_user_says_so(void **state)
+{
+    static const struct {
+        enum dlr_reorder word;
+        bool reorder, weigh;
+    } rows[] = {{DLR_REORDER_NEVER, false, false},
+                {DLR_REORDER_ALWAYS, true, false},
+                {DLR_REORDER_AUTO, true, true}};
+    struct dlr_plan_want want;
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        conf.reorder = rows[i].word;
+        dlr_sup_fill_want(planning, &want);
+        assert_int_equal(want.reorder, rows[i].reorder);
+        assert_int_equal(want.weigh, rows[i].weigh);
+    }
+}
+
 static void a_plan_that_is_taken_is_read_where_the_former_one_was(void **state)
 {
     const struct dlr_plan *plan = dlr_sup_plan(planning);
@@ -353,6 +371,7 @@ int main(void)
         T(the_next_plan_has_the_ranks_where_the_program_told),
         T(ranks_of_a_round_may_begin_from_what_they_made_in_it),
         T(a_round_that_goes_on_has_no_more_places_than_the_run),
+        T(ranks_may_move_when_the_user_says_so),
         T(a_place_is_told_with_what_others_put_beside_it),
     };
 

@@ -296,6 +296,25 @@ static void what_was_learned_survives_the_supervisor_and_the_round(void **state)
     assert_in_range(run(step, 1, EXTRA) - step, 600, 610);
 }
 
+/* For whoever weighs moving snapshots: 100 MB came to each node at 50 MB/s. */
+static void what_moving_a_snapshot_takes_is_known_after_a_commit(void **state)
+{
+    DLR_AUTO_JSON json_t *msg = json_pack("{s:I,s:I}", "bytes", (json_int_t)100000000,
+                                          "ns", (json_int_t)2000 * MS);
+    double steps, fetch_ms;
+
+    start();
+    ready(2);
+    dlr_sup_expected(versions, &steps, &fetch_ms);
+    assert_true(steps == 0 && fetch_ms == 0);
+    dlr_sup_cadence_copied(versions, 0, msg);
+    dlr_sup_cadence_copied(versions, 1, msg);
+    run(0, 1, 0);
+    dlr_sup_expected(versions, &steps, &fetch_ms);
+    assert_true(fetch_ms > 1999 && fetch_ms < 2001);
+    assert_true(steps > 3600e3 / STEP_MS); /* more than an hour without a loss */
+}
+
 static void a_run_that_saves_nothing_says_once_what_it_waits_for(void **state)
 {
     static const struct {
@@ -347,6 +366,7 @@ int main(void)
         T(one_save_that_took_an_hour_puts_none_off),
         T(without_a_budget_saves_come_as_they_can),
         T(what_was_learned_survives_the_supervisor_and_the_round),
+        T(what_moving_a_snapshot_takes_is_known_after_a_commit),
         T(a_run_that_saves_nothing_says_once_what_it_waits_for),
         T(what_a_failure_would_lose_is_known),
     };
