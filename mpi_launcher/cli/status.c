@@ -15,12 +15,14 @@
 #include "mpi_launcher/cli/find_run.h"
 #include "mpi_launcher/cli/status_view.h"
 #include "mpi_launcher/cli/watch.h"
+#include "mpi_launcher/doctor/waits_for.h"
 #include "mpi_launcher/journal/reader.h"
 #include "mpi_launcher/journal/run_view.h"
 #include "mpi_launcher/journal/text.h"
 
 #define INTERVAL_MS 1000
 #define INTERVAL_MIN_MS 50
+#define ASK_MS 15000 /* between two questions to slurmctld while one looks */
 /* A second screen, no cursor; and back. */
 #define ENTER "\033[?1049h\033[?25l"
 #define LEAVE "\033[?25h\033[?1049l"
@@ -34,6 +36,8 @@ struct status {
     struct dlr_cli_run run;
     struct dlr_cli_reader reader;
     struct dlr_cli_state state;
+    char waits_for[DLR_DOCTOR_WAITS];
+    int64_t asked_ms; /* when Slurm was, 0: not yet */
 };
 
 /* clang-format off */
@@ -107,21 +111,40 @@ static int catch_up(struct status *st, struct dlr_err *err)
     return 0;
 }
 
+/* Of a job that is back in the queue nobody writes into the journal. */
+static void ask_slurm(struct status *st)
+{
+    int64_t now_ms = dlr_now_ms();
+
+    if (st->state.over || st->state.phase != DLR_CLI_REQUEUE) {
+        st->waits_for[0] = '\0';
+        st->asked_ms = 0;
+    } else if (!st->asked_ms || now_ms - st->asked_ms >= ASK_MS) {
+        dlr_doctor_ask_waits_for(st->state.job ? st->state.job : st->run.job,
+                                 st->waits_for);
+        st->asked_ms = now_ms;
+    }
+}
+
 static int print_json(const struct status *st)
 {
     json_t *j = dlr_cli_view_json(&st->state, &st->run, dlr_cli_now_ms());
-    int rc = j ? json_dumpf(j, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII) : -1;
+    int rc;
+
+    if (j && st->waits_for[0])
+        json_object_set_new(j, "waits_for", json_string(st->waits_for));
+    rc = j ? json_dumpf(j, stdout, JSON_INDENT(2) | JSON_ENSURE_ASCII) : -1;
 
     json_decref(j);
     putchar('\n');
     return rc;
 }
 
-static struct dlr_cli_look look_of(FILE *out, bool live)
+static struct dlr_cli_look look_of(const struct status *st, FILE *out, bool live)
 {
     bool tty = isatty(STDOUT_FILENO);
     const char *plain = getenv("NO_COLOR"), *term = getenv("TERM");
-    struct dlr_cli_look look = {.out = out, .live = live};
+    struct dlr_cli_look look = {.out = out, .live = live, .waits_for = st->waits_for};
     struct winsize size;
 
     look.colour = tty && !(plain && plain[0]) && !dlr_streq(term, "dumb");
@@ -134,7 +157,7 @@ static struct dlr_cli_look look_of(FILE *out, bool live)
 
 static int print_once(const struct status *st)
 {
-    struct dlr_cli_look look = look_of(stdout, false);
+    struct dlr_cli_look look = look_of(st, stdout, false);
 
     if (st->json)
         print_json(st);
@@ -149,7 +172,7 @@ static void draw(const struct status *st)
     DLR_AUTO_FREE char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    struct dlr_cli_look look = look_of(out, true);
+    struct dlr_cli_look look = look_of(st, out, true);
 
     if (!out)
         return;
@@ -187,6 +210,7 @@ static int watch(struct status *st, struct dlr_cli_watch *w, bool screen,
             return rc;
         if (st->state.over)
             return 0;
+        ask_slurm(st);
         if (screen)
             draw(st);
         else
@@ -239,6 +263,7 @@ static int run_status(struct status *st)
     if (st->watch ||
         (isatty(STDOUT_FILENO) && !st->once && !st->json && !st->state.over))
         return run_watch(st);
+    ask_slurm(st);
     return print_once(st);
 }
 

@@ -17,6 +17,7 @@ struct dlr_cli_look {
         height; /* 0: no limit; else lines are cut, and nodes left out, to fit */
     bool colour;
     bool live; /* clear the rest of each line: something older stands there */
+    const char *waits_for; /* a requeued job, as Slurm says; "" or NULL: not known */
 };
 
 /* Prints one view; the state is settled. */

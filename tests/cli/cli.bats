@@ -176,6 +176,25 @@ END
     done
 }
 
+@test "status says what a requeued job waits for" {
+    put_journal 7 r requeue
+    mkdir "$HOME/bin"
+    printf '#!/bin/sh\necho "$*" >>"$HOME/asked"\necho "JobId=$4 JobState=PENDING Reason=Priority ExcNodeList=n[2-3]"\n' \
+        >"$HOME/bin/scontrol"
+    chmod +x "$HOME/bin/scontrol"
+    export PATH=$HOME/bin:$PATH
+    run -0 "$dlrover" status --once 7
+    [[ $output == *"waits for"*"its turn (Priority); not on n[2-3] (ExcNodeList"* ]]
+    [[ $("$dlrover" status --json 7 | jq -r .waits_for) == "its turn (Priority); not on"* ]]
+    [[ $(uniq "$HOME/asked") == "-o show job 43" ]]
+    printf '#!/bin/sh\necho error >&2\nexit 1\n' >"$HOME/bin/scontrol"
+    run -0 "$dlrover" status --once 7
+    [[ $output != *"waits for"* ]]
+    put_journal 8 r "done"
+    run -0 "$dlrover" status --once 8
+    [[ $output != *"waits for"* && $(wc -l <"$HOME/asked") == 2 ]]
+}
+
 @test "completion offers commands, options, jobs and runs" {
     put_journal 41 one node-loss
     put_journal 412 two 'done'
