@@ -7,10 +7,10 @@
 
 #include "common/base/cleanup.h"
 #include "health/network/state.h"
+#include "health/spread.h"
 
 #define NO_DATA INFINITY
-#define WRONG 1e30f  /* a time beyond every limit */
-#define SPREADS 8.9f /* six standard deviations: one is 1.4826 MAD of normal noise */
+#define WRONG 1e30f /* a time beyond every limit */
 
 /* Times: us, and us for a megabyte (1000 MB/s are 1000 us). */
 static const struct {
@@ -47,43 +47,31 @@ float dlr_net_pair_time(const struct dlr_tournament *t, const struct dlr_net_pai
 
 /* --- what is usual ---------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Of an even number the better one in the middle: half of them may be bad. */
-static float median(float *values, size_t n)
-{
-    qsort(values, n, sizeof(*values), by_value);
-    return values[(n - 1) / 2];
-}
-
-/* Of what is not INFINITY; values are lost. */
-static struct dlr_net_reference reference(float *values, size_t n)
+/* Of what is not INFINITY; values are lost. Of an even number the better one in the
+ * middle is usual: half of them may be bad.
+ */
+static struct dlr_net_reference reference(double *values, size_t n)
 {
     struct dlr_net_reference r = {NO_DATA, 0};
+    struct dlr_spread of;
     size_t left = 0;
 
     for (size_t i = 0; i < n; i++)
         if (values[i] < NO_DATA)
             values[left++] = values[i];
-    if (!left)
-        return r;
-    r.usual = median(values, left);
-    for (size_t i = 0; i < left; i++)
-        values[i] = fabsf(values[i] - r.usual);
-    r.spread = median(values, left);
+    if (left) {
+        of = dlr_spread_of(values, left);
+        r.usual = (float)of.usual;
+        r.spread = (float)of.spread;
+    }
     return r;
 }
 
 static enum dlr_net_grade grade(enum dlr_net_metric m,
                                 const struct dlr_net_reference *r, float x)
 {
-    float noise =
-        rules[m].floor > SPREADS * r->spread ? rules[m].floor : SPREADS * r->spread;
+    float far = (float)DLR_SPREAD_FAR * r->spread;
+    float noise = rules[m].floor > far ? rules[m].floor : far;
 
     if (x >= NO_DATA)
         return DLR_NET_UNKNOWN;
@@ -115,14 +103,15 @@ static void find_best(const struct dlr_tournament *t, unsigned rail,
 
 /* Out and in are one population: what one node sends another one gets. */
 static void compare_nodes(const struct dlr_tournament *t, struct dlr_net_opinion *o,
-                          float *values)
+                          double *values)
 {
-    size_t bytes = t->n * sizeof(*values);
-
-    memcpy(values, o->best[DLR_NET_LATENCY], bytes);
+    for (unsigned i = 0; i < t->n; i++)
+        values[i] = o->best[DLR_NET_LATENCY][i];
     o->nodes[DLR_NET_LATENCY] = reference(values, t->n);
-    memcpy(values, o->best[DLR_NET_OUT], bytes);
-    memcpy(values + t->n, o->best[DLR_NET_IN], bytes);
+    for (unsigned i = 0; i < t->n; i++) {
+        values[i] = o->best[DLR_NET_OUT][i];
+        values[t->n + i] = o->best[DLR_NET_IN][i];
+    }
     o->nodes[DLR_NET_OUT] = o->nodes[DLR_NET_IN] = reference(values, 2 * (size_t)t->n);
 }
 
@@ -188,7 +177,7 @@ enum dlr_net_grade dlr_net_unexplained(const struct dlr_tournament *t,
 /* Links between nodes that are good say what is usual for a link. */
 static struct dlr_net_reference compare(const struct dlr_tournament *t, unsigned rail,
                                         const struct dlr_net_opinion *o, bool between,
-                                        enum dlr_net_metric m, float *values)
+                                        enum dlr_net_metric m, double *values)
 {
     struct dlr_net_reference r;
     size_t n = 0;
@@ -207,7 +196,7 @@ static struct dlr_net_reference compare(const struct dlr_tournament *t, unsigned
 }
 
 static void compare_links(const struct dlr_tournament *t, unsigned rail,
-                          struct dlr_net_opinion *o, float *values)
+                          struct dlr_net_opinion *o, double *values)
 {
     for (unsigned between = 0; between < 2; between++)
         for (enum dlr_net_metric m = 0; m < DLR_NET_METRICS; m++)
@@ -239,7 +228,7 @@ void dlr_net_opinion_done(struct dlr_net_opinion *o)
 int dlr_net_opinion_make(const struct dlr_tournament *t, unsigned rail,
                          struct dlr_net_opinion *ret)
 {
-    DLR_AUTO_FREE float *values =
+    DLR_AUTO_FREE double *values =
         calloc(2 * (size_t)(t->n + t->npairs), sizeof(*values));
     bool whole = values != NULL;
 

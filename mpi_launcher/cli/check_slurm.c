@@ -13,8 +13,8 @@
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "common/base/str.h"
-#include "health/drain.h"
 #include "health/history.h"
+#include "health/run/drain.h"
 #include "mpi_launcher/cli/cli.h"
 #include "mpi_launcher/doctor/doctor.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlrover check --slurm: the check of a node that slurmd runs as HealthCheckProgram or
- * Prolog. It keeps the results and drains the node by the rules of health/drain.h.
+ * Prolog. It keeps the results and drains the node by the rules of health/run/drain.h.
  */
 #ifndef DLR_MPI_LAUNCHER_CLI_CHECK_SLURM_H
 #define DLR_MPI_LAUNCHER_CLI_CHECK_SLURM_H

@@ -7,24 +7,10 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "health/spread.h"
 
 #define LEAST_NODES 3
-#define SLOW 0.7    /* of the usual */
-#define SPREADS 8.9 /* six standard deviations: one is 1.4826 MAD of normal noise */
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Of an even number the faster one in the middle. */
-static double median(double *values, unsigned n)
-{
-    qsort(values, n, sizeof(*values), by_value);
-    return values[n / 2];
-}
+#define SLOW 0.7 /* of the usual */
 
 static const struct dlr_plan_speed *speed_of(const struct dlr_plan_report *r,
                                              const char *check)
@@ -55,7 +41,8 @@ static int add_check(struct dlr_plan_report *r, const struct dlr_plan_speed *s,
 static int compare(struct dlr_plan_report *reports, unsigned n, const char *check,
                    double *values, bool exclude)
 {
-    double usual, spread;
+    struct dlr_spread of;
+    double usual, far;
     unsigned k = 0;
     int rc = 0;
 
@@ -63,19 +50,18 @@ static int compare(struct dlr_plan_report *reports, unsigned n, const char *chec
         const struct dlr_plan_speed *s = speed_of(&reports[i], check);
 
         if (s)
-            values[k++] = s->value;
+            values[k++] =
+                -s->value; /* of an even number the faster one in the middle */
     }
     if (k < LEAST_NODES)
         return 0;
-    usual = median(values, k);
-    for (unsigned i = 0; i < k; i++)
-        values[i] = values[i] > usual ? values[i] - usual : usual - values[i];
-    qsort(values, k, sizeof(*values), by_value);
-    spread = values[(k - 1) / 2];
+    of = dlr_spread_of(values, k);
+    usual = -of.usual;
+    far = DLR_SPREAD_FAR * of.spread;
     for (unsigned i = 0; rc == 0 && i < n; i++) {
         const struct dlr_plan_speed *s = speed_of(&reports[i], check);
 
-        if (s && s->value < SLOW * usual && s->value < usual - SPREADS * spread)
+        if (s && s->value < SLOW * usual && s->value < usual - far)
             rc = add_check(&reports[i], s, usual, exclude);
     }
     return rc;

@@ -35,6 +35,6 @@ new=$(page_with "$(rows "$1")")
 if $write; then
     printf '%s\n' "$new" >"$page"
 elif ! diff <(printf '%s\n' "$new") "$page" >&2; then
-    echo "$page (>) does not show the table in health/table.c (<): tests/checks/check_health.sh --write $1" >&2
+    echo "$page (>) does not show the table in health/run/table.c (<): tests/checks/check_health.sh --write $1" >&2
     exit 1
 fi

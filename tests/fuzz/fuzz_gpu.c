@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=health */
+/* build: sees=health/gpu */
 /* Lines that dlrover-gpu writes, whose library is not ours, and records of the kernel's
  * log. Reaches dlr_gpu_facts_line(), dlr_xid_record().
  */

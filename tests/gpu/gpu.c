@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: sees=ckpt/open,health needs=dlrover-data,dlrover-gpu */
+/* build: sees=ckpt/open,health,health/run needs=dlrover-data,dlrover-gpu */
 /* Device memory on a real GPU; docs/gpu.md says what is printed.
  *
  *   gpu [--mib N] check         saves, restores, partner's copies, audit, captures

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/base/str.h"
-#include "health/drain.h"
 #include "health/inject.h"
+#include "health/run/drain.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
 

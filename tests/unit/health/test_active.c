@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=fsync */
+/* build: sees=health/run wrap=fsync */
 /* The checks that load a node: what they say of one that is well, and of faults. */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: needs=dlrover-gpu,tests/fake/libnvidia-ml.so.1 */
+/* build: sees=health/run needs=dlrover-gpu,tests/fake/libnvidia-ml.so.1 */
 /* The checks of GPUs: dlrover-gpu is run, with a stand-in for NVIDIA's library
  * (tests/support/fake_nvml.c) that is as ill as a row says.
  */

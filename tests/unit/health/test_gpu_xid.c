@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: sees=health/run */
 /* Xids in the kernel's log, and measured speeds, of nodes that are described in files:
  * tests/nodes/gpu_*.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: needs=dlrover-gpu,tests/fake/libnvidia-ml.so.1 */
+/* build: sees=health/run needs=dlrover-gpu,tests/fake/libnvidia-ml.so.1 */
 /* A rank died, and the next rendezvous looks at its node: where a GPU of it is ill, the
  * rank moves at once. Where it is not, it stays; the policy moves it after a second
  * failure (test_policy.c).

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "health/drain.h"
+#include "health/run/drain.h"
 
 #include <errno.h>
 #include <stdarg.h>

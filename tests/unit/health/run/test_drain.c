@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "common/base/str.h"
-#include "health/drain.h"
+#include "health/run/drain.h"
 
 #define T0 1800000000ll
 #define HOUR 3600
