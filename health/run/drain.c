@@ -17,6 +17,11 @@
 const char *const dlr_drain_view_argv[] = {"sinfo",          "-h", "-a", "-N", "-o",
                                            "%N|%R|%T|%H|%E", NULL};
 
+/* Comments have no letter of -o; -O pads and cuts. */
+#define NODE_COLUMN 64u
+const char *const dlr_drain_comments_argv[] = {
+    "sinfo", "-h", "-a", "-N", "-O", "NodeList:64,Comment:256", NULL};
+
 static bool read_row(char *line, struct dlr_drain_row *row)
 {
     char *since;
@@ -49,16 +54,54 @@ int dlr_drain_view_parse(char *text, struct dlr_drain_view *ret)
     return 0;
 }
 
-/* "check=NAME," in one of our reasons. */
-static bool is_of_check(const char *reason, const char *check)
+static void cut_blanks(char *s)
 {
-    const char *at = dlr_after(reason, DLR_DRAIN_SITE_MARK);
+    size_t n = strlen(s);
 
-    if (!at)
-        at = dlr_after(reason, DLR_DRAIN_MARK " ");
+    while (n && s[n - 1] == ' ')
+        s[--n] = '\0';
+}
+
+/* Both lists have one order, so what belongs to a line is near the one before. */
+void dlr_drain_comments_parse(char *text, struct dlr_drain_view *view)
+{
+    size_t at = 0;
+    char *line;
+
+    while ((line = strsep(&text, "\n"))) {
+        char *comment = line + NODE_COLUMN;
+
+        if (strlen(line) <= NODE_COLUMN)
+            continue;
+        cut_blanks(comment);
+        comment[-1] = '\0';
+        cut_blanks(line);
+        if (!comment[0] || dlr_streq(comment, "(null)"))
+            continue;
+        for (size_t i = 0; i < view->n; i++, at++) {
+            struct dlr_drain_row *row = &view->rows[at % view->n];
+
+            if (dlr_streq(row->node, line) && !row->comment) {
+                row->comment = comment;
+                break;
+            }
+        }
+    }
+}
+
+/* text begins with begin and "check=NAME,". */
+static bool is_of_check(const char *text, const char *begin, const char *check)
+{
+    const char *at = text ? dlr_after(text, begin) : NULL;
+
     at = at ? dlr_after(at, "check=") : NULL;
     at = at ? dlr_after(at, check) : NULL;
     return at && (*at == ',' || !*at);
+}
+
+static bool has_word(const struct dlr_drain_row *row, const char *check)
+{
+    return is_of_check(row->comment, DLR_DRAIN_SITE_MARK, check);
 }
 
 static bool is_out(const struct dlr_drain_row *row)
@@ -84,7 +127,8 @@ struct share {
     unsigned recent;                    /* within the window, and before us if we are */
     unsigned same;                      /* of these for the same check */
     const struct dlr_drain_row *oldest; /* of these */
-    bool marked;                        /* somebody carries the word for this check */
+    bool marked;                        /* one carries the word for this check */
+    char back[DLR_DRAIN_NODES];         /* the nodes of same, as many as fit */
 };
 
 static bool is_before(const struct dlr_drain_row *a, const struct dlr_drain_row *b)
@@ -98,19 +142,24 @@ static void count_one(const struct dlr_drain_case *c, const char *check,
                       const struct dlr_drain_row *row,
                       const struct dlr_drain_row *taken, struct share *s)
 {
+    size_t used = strlen(s->back);
+
     s->nodes++;
+    if (has_word(row, check))
+        s->marked = true;
     if (dlr_streq(row->node, c->node) || !is_out(row) ||
         !dlr_after(row->reason, DLR_DRAIN_MARK))
         return;
-    if (is_of_check(row->reason, check) && dlr_after(row->reason, DLR_DRAIN_SITE_MARK))
-        s->marked = true;
     if (c->now_s - row->since_s >= DLR_DRAIN_WINDOW_S ||
         (taken && !is_before(row, taken)))
         return;
     s->recent++;
-    if (!is_of_check(row->reason, check))
+    if (!is_of_check(row->reason, DLR_DRAIN_MARK " ", check))
         return;
     s->same++;
+    if (dlr_format(s->back + used, sizeof(s->back) - used, "%s%s", used ? "," : "",
+                   row->node) < 0)
+        s->back[used] = '\0'; /* it gives itself back */
     if (!s->oldest || is_before(row, s->oldest))
         s->oldest = row;
 }
@@ -128,6 +177,9 @@ static struct share share_of(const struct dlr_drain_case *c, const char *check,
     s.allowed = s.allowed ? s.allowed : 1;
     return s;
 }
+
+#define SITE "site fault? " /* how we say why we hold or give back for it */
+#define BEHIND " // "       /* a node's own comment, when ours is before it */
 
 /* --- deciding --------------------------------------------------------------------- */
 
@@ -149,14 +201,20 @@ __attribute__((format(printf, 3, 4))) static void hold(struct dlr_drain_decision
     va_end(ap);
 }
 
-/* The word goes to the oldest; what it was drained for stays behind it. */
+/* The word goes to the oldest of those that are drained for it, in front of what its
+ * comment has been; then all of these are resumed.
+ */
 static void site_fault(const struct share *s, struct dlr_drain_decision *d)
 {
-    const char *was = dlr_after(s->oldest->reason, DLR_DRAIN_MARK);
+    const char *was = dlr_after(s->oldest->reason, DLR_DRAIN_MARK " "),
+               *comment = s->oldest->comment;
 
-    snprintf(d->mark_reason, sizeof(d->mark_reason), DLR_DRAIN_SITE_MARK "%.200s",
-             was + strspn(was, " "));
+    snprintf(d->mark_comment, sizeof(d->mark_comment),
+             DLR_DRAIN_SITE_MARK "%.160s%s%.60s", was, comment ? BEHIND : "",
+             comment ? comment : "");
+    dlr_plain(d->mark_comment);
     snprintf(d->mark, sizeof(d->mark), "%s", s->oldest->node);
+    memcpy(d->back, s->back, sizeof(d->back));
 }
 
 /* Whether one of the node's partitions speaks against it; then *d says so. */
@@ -171,15 +229,15 @@ static bool is_held(const struct dlr_drain_case *c, const char *check,
             continue;
         s = share_of(c, check, partition, taken);
         if (s.marked)
-            hold(d, taken, "site fault? in partition %s: a node has the word already",
+            hold(d, taken, SITE "check=%s, a node of partition %s has the word", check,
                  partition);
         else if (s.recent < s.allowed)
             continue;
         else
             hold(d, taken,
-                 "%s: in partition %s %u nodes were drained within the hour, allowed "
-                 "are %u",
-                 s.same == s.recent ? "site fault?" : "limit", partition, s.recent,
+                 "%scheck=%s, in partition %s %u nodes were drained within the hour, "
+                 "allowed are %u",
+                 s.same == s.recent ? SITE : "limit: ", check, partition, s.recent,
                  s.allowed);
         if (!s.marked && s.same == s.recent)
             site_fault(&s, d);
@@ -281,6 +339,15 @@ static bool is_ours(const struct dlr_drain_row *self, const struct dlr_history_r
     return self && row && is_out(self) && dlr_streq(self->reason, row->text);
 }
 
+static bool site_has_word(const struct dlr_drain_case *c, const char *check)
+{
+    for (size_t i = 0; i < c->view->n; i++)
+        if (dlr_streq(c->view->rows[i].node, c->node) &&
+            share_of(c, check, c->view->rows[i].partition, NULL).marked)
+            return true;
+    return false;
+}
+
 /* Drained, and not yet known whether there was room for it. */
 static void settle(const struct dlr_drain_case *c, const struct dlr_history_row *taken,
                    struct dlr_drain_decision *d)
@@ -291,10 +358,18 @@ static void settle(const struct dlr_drain_case *c, const struct dlr_history_row 
     check_of(taken->text, check);
     if (!c->view)
         d->deed = DLR_DRAIN_LOOK;
+    else if (!is_ours(self, taken) && site_has_word(c, check))
+        hold(d, false, SITE "check=%s, the node was resumed for it", check);
     else if (!is_ours(self, taken)) /* it was not done, or not for long */
         hold(d, false, "the node is not drained as was asked for");
     else if (!is_held(c, check, self, d))
         say(d, DLR_DRAIN_KEEP, taken->text);
+}
+
+static bool is_well(const struct dlr_history_streak *s)
+{
+    return !s->bad && s->count >= DLR_DRAIN_GOOD &&
+           s->last_s - s->first_s >= DLR_DRAIN_GOOD_S;
 }
 
 static bool all_are_good(const struct dlr_drain_case *c)
@@ -307,18 +382,13 @@ static bool all_are_good(const struct dlr_drain_case *c)
 
 static bool was_resumed(const struct dlr_drain_case *c)
 {
-    const struct dlr_history_row *row = last_deed(c->history, DLR_DRAIN_RESUME);
+    for (unsigned i = 0; i < c->history->n; i++) {
+        const struct dlr_history_row *row = &c->history->rows[i];
 
-    return row && dlr_after(row->text, "resumed") &&
-           c->now_s - row->last_s < DLR_DRAIN_RESUMED_S;
-}
-
-static bool site_has_word(const struct dlr_drain_case *c, const char *check)
-{
-    for (size_t i = 0; i < c->view->n; i++)
-        if (dlr_streq(c->view->rows[i].node, c->node) &&
-            share_of(c, check, c->view->rows[i].partition, NULL).marked)
+        if (dlr_streq(row->check, DLR_DRAIN_DEED) && dlr_after(row->text, "resumed") &&
+            c->now_s - row->last_s < DLR_DRAIN_RESUMED_S)
             return true;
+    }
     return false;
 }
 
@@ -332,19 +402,45 @@ static void look_after(const struct dlr_drain_case *c,
 
     check_of(kept->text, check);
     s = dlr_history_streak(c->history, check);
-    well = c->may_resume && !s.bad && s.count >= DLR_DRAIN_GOOD &&
-           s.last_s - s.first_s >= DLR_DRAIN_GOOD_S && all_are_good(c) &&
-           !was_resumed(c);
+    well = c->may_resume && is_well(&s) && all_are_good(c) && !was_resumed(c);
     if (!well && (!s.bad || c->now_s - kept->last_s >= DLR_DRAIN_WINDOW_S))
         return;
     if (!c->view)
         d->deed = DLR_DRAIN_LOOK;
+    else if (!is_ours(find_self(c), kept) && s.bad && site_has_word(c, check))
+        hold(d, false, SITE "check=%s, the node was resumed for it", check);
     else if (!is_ours(find_self(c), kept))
         say(d, DLR_DRAIN_OVER, "somebody else has changed the node's state");
     else if (well)
         say(d, DLR_DRAIN_RESUME, "resumed: its checks are good again");
     else if (site_has_word(c, check))
-        say(d, DLR_DRAIN_BACK, "site fault? another node has the word");
+        hold(d, true, SITE "check=%s, a node has the word", check);
+}
+
+/* What was the site's fault is over: whoever carries the word takes it away. */
+static void end_word(const struct dlr_drain_case *c, const struct dlr_history_row *held,
+                     struct dlr_drain_decision *d)
+{
+    const struct dlr_drain_row *self = c->view ? find_self(c) : NULL;
+    struct dlr_history_streak s;
+    const char *behind;
+    char check[32];
+
+    check_of(held->text, check);
+    s = dlr_history_streak(c->history, check);
+    if (!is_well(&s))
+        return;
+    if (!c->view) {
+        d->deed = DLR_DRAIN_LOOK;
+        return;
+    }
+    say(d, DLR_DRAIN_OVER, "the site fault is over: the check is good again");
+    if (!self || !has_word(self, check))
+        return;
+    behind = strstr(self->comment, BEHIND);
+    snprintf(d->mark, sizeof(d->mark), "%s", c->node);
+    snprintf(d->mark_comment, sizeof(d->mark_comment), "%s",
+             behind ? behind + strlen(BEHIND) : "");
 }
 
 static void begin(const struct dlr_drain_case *c, const struct dlr_health_result *bad,
@@ -374,6 +470,9 @@ void dlr_drain_decide(const struct dlr_drain_case *c, struct dlr_drain_decision 
         settle(c, last, ret);
     else if (!bad && last && last->verdict == verdict_of[DLR_DRAIN_KEEP])
         look_after(c, last, ret);
+    else if (!bad && last && last->verdict == verdict_of[DLR_DRAIN_HOLD] &&
+             dlr_after(last->text, SITE))
+        end_word(c, last, ret);
     else if (!bad ||
              (last && last->verdict == verdict_of[DLR_DRAIN_HOLD] &&
               c->now_s >= last->last_s && c->now_s - last->last_s < DLR_DRAIN_HELD_S))

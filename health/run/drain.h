@@ -7,10 +7,11 @@
  * row over ten minutes to be called good again. Of each partition of the node at most a
  * share, at least one node, is drained by us within an hour. Where that many have the
  * same fault it is taken for the site's: the oldest of them carries the word "site
- * fault?" in its reason, nobody else is drained for this check while it does, and who
- * was is given back. A node that an administrator has resumed is left alone until the
- * check was good once. One that we have drained is resumed only where that is asked
- * for, and once a day.
+ * fault?" in its comment, nobody is drained for this check while it does, and who was is
+ * resumed. It takes the word away when its check was good again for as long as a resume
+ * wants; so can an administrator. A node that an administrator has resumed is left alone
+ * until the check was good once. One that we have drained is resumed only where that is
+ * asked for, and once a day.
  *
  * Nodes that drain themselves at the same time cannot see each other before they have.
  * So it takes two looks: a node with room before it drains itself (TAKE), and looks
@@ -37,11 +38,13 @@
 #define DLR_DRAIN_HELD_S 600      /* who was held does not ask Slurm again for this */
 #define DLR_DRAIN_RESUMED_S 86400 /* a node is resumed once in this */
 #define DLR_DRAIN_TEXT DLR_HISTORY_TEXT
+#define DLR_DRAIN_NODES 2048 /* names with commas between, for one command */
 
 /* One node in one partition, as sinfo says it. */
 struct dlr_drain_row {
     const char *node, *partition, *state, *reason;
-    int64_t since_s; /* of the reason; 0 unknown */
+    int64_t since_s;     /* of the reason; 0 unknown */
+    const char *comment; /* of the node; NULL: none */
 };
 
 struct dlr_drain_view {
@@ -58,6 +61,11 @@ extern const char *const dlr_drain_view_argv[]; /* ends with NULL */
  * over. 0 or -ENOMEM. ret->rows is the caller's to free.
  */
 int dlr_drain_view_parse(char *text, struct dlr_drain_view *ret);
+
+/* The same for the comments of nodes, and adds them to view, which points into text, too.
+ */
+extern const char *const dlr_drain_comments_argv[];
+void dlr_drain_comments_parse(char *text, struct dlr_drain_view *view);
 
 enum dlr_drain_deed {
     DLR_DRAIN_NONE,
@@ -83,10 +91,10 @@ struct dlr_drain_case {
 struct dlr_drain_decision {
     enum dlr_drain_deed deed;
     char text[DLR_DRAIN_TEXT]; /* Slurm's reason, or why not; one line */
-    /* BACK, HOLD: the node whose reason becomes mark_reason, the word of a site fault;
-     * "": none
+    /* BACK, HOLD: the node whose comment becomes mark_comment, the word of a site fault,
+     * and those that are resumed then; OVER: this one, and its own comment. "": none
      */
-    char mark[64], mark_reason[DLR_DRAIN_TEXT];
+    char mark[64], mark_comment[DLR_DRAIN_TEXT], back[DLR_DRAIN_NODES];
 };
 
 void dlr_drain_decide(const struct dlr_drain_case *c, struct dlr_drain_decision *ret);

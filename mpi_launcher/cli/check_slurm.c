@@ -37,7 +37,7 @@ struct run {
     const struct dlr_check_slurm *c;
     struct outcome *out;
     struct dlr_history history;
-    char *text; /* sinfo's */
+    char *text, *comments; /* sinfo's */
     struct dlr_drain_view view;
     bool looked;
 };
@@ -75,46 +75,61 @@ static void set_environment(void)
         unsetenv(gone[i]);
 }
 
-static int look(struct run *r)
+static int ask(struct run *r, const char *const argv[], char **text)
 {
-    int status;
+    int status = -ENOMEM;
 
-    free(r->view.rows);
-    r->view.rows = NULL;
-    r->text = r->text ? r->text : malloc(VIEW_BYTES);
-    status = r->text ? dlr_doctor_capture(dlr_drain_view_argv, r->text, VIEW_BYTES)
-                     : -ENOMEM;
-    if (status == 0)
-        status = dlr_drain_view_parse(r->text, &r->view);
-    else if (status > 0)
-        say(r, LOG_WARNING, "sinfo: %.*s", (int)strcspn(r->text, "\n"), r->text);
-    else
+    *text = *text ? *text : malloc(VIEW_BYTES);
+    if (*text)
+        status = dlr_doctor_capture(argv, *text, VIEW_BYTES);
+    if (status > 0)
+        say(r, LOG_WARNING, "sinfo: %.*s", (int)strcspn(*text, "\n"), *text);
+    else if (status < 0)
         say(r, LOG_WARNING, "sinfo: %s", strerror(-status));
-    r->looked = status == 0;
     return status == 0 ? 0 : -EIO;
 }
 
-/* scontrol update NodeName=NODE State=STATE Reason=REASON, or without one of them. */
-static int update(struct run *r, const char *node, const char *state,
-                  const char *reason)
+static int look(struct run *r)
 {
-    char name[80], to[32], why[DLR_DRAIN_TEXT + 16], text[512];
+    int rc = ask(r, dlr_drain_view_argv, &r->text);
+
+    free(r->view.rows);
+    r->view.rows = NULL;
+    if (rc == 0)
+        rc = ask(r, dlr_drain_comments_argv, &r->comments);
+    if (rc == 0)
+        rc = dlr_drain_view_parse(r->text, &r->view);
+    if (rc == 0)
+        dlr_drain_comments_parse(r->comments, &r->view);
+    r->looked = rc == 0;
+    return rc;
+}
+
+/* scontrol update NodeName=NODES WORD FIELD=VALUE, word or value NULL: without it. */
+static int update(struct run *r, const char *nodes, const char *word, const char *field,
+                  const char *value)
+{
+    char name[DLR_DRAIN_NODES + 16], set[DLR_DRAIN_TEXT + 16], text[512];
     const char *argv[6] = {"scontrol", "update", name};
     int n = 3, status;
 
-    snprintf(name, sizeof(name), "NodeName=%s", node);
-    snprintf(to, sizeof(to), "State=%s", state ? state : "");
-    snprintf(why, sizeof(why), "Reason=%s", reason ? reason : "");
-    if (state)
-        argv[n++] = to;
-    if (reason)
-        argv[n++] = why;
+    snprintf(name, sizeof(name), "NodeName=%s", nodes);
+    snprintf(set, sizeof(set), "%s=%s", field, value ? value : "");
+    if (word)
+        argv[n++] = word;
+    if (value)
+        argv[n++] = set;
     status = dlr_doctor_capture(argv, text, sizeof(text));
     if (status > 0)
         say(r, LOG_WARNING, "scontrol: %.*s", (int)strcspn(text, "\n"), text);
     else if (status < 0)
         say(r, LOG_WARNING, "scontrol: %s", strerror(-status));
     return status == 0 ? 0 : -EIO;
+}
+
+static void resume(struct run *r, const char *nodes)
+{
+    update(r, nodes, "State=RESUME", "", NULL);
 }
 
 /* --- deciding and doing ----------------------------------------------------------- */
@@ -133,7 +148,7 @@ static bool obey_one(struct run *r, const struct dlr_drain_decision *d)
     case DLR_DRAIN_LOOK:
         return look(r) == 0;
     case DLR_DRAIN_TAKE:
-        if (update(r, r->c->node, "DRAIN", d->text) < 0)
+        if (update(r, r->c->node, "State=DRAIN", "Reason", d->text) < 0)
             return false;
         let_second_pass();
         return look(r) == 0;
@@ -143,11 +158,11 @@ static bool obey_one(struct run *r, const struct dlr_drain_decision *d)
         return false;
     case DLR_DRAIN_BACK:
         say(r, LOG_WARNING, "given back: %s", d->text);
-        update(r, r->c->node, "RESUME", NULL);
+        resume(r, r->c->node);
         return false;
     case DLR_DRAIN_RESUME:
         say(r, LOG_NOTICE, "%s", d->text);
-        update(r, r->c->node, "RESUME", NULL);
+        resume(r, r->c->node);
         return false;
     case DLR_DRAIN_HOLD:
         say(r, LOG_WARNING, "not drained: %s", d->text);
@@ -159,14 +174,23 @@ static bool obey_one(struct run *r, const struct dlr_drain_decision *d)
     return false;
 }
 
+/* Who is resumed before the word is out would drain itself again. */
+static void tell_site(struct run *r, const struct dlr_drain_decision *d)
+{
+    if (d->deed == DLR_DRAIN_OVER)
+        say(r, LOG_NOTICE, "%s", d->text);
+    else
+        say(r, LOG_ERR, "%s: %s", d->mark, d->mark_comment);
+    if (update(r, d->mark, NULL, "Comment", d->mark_comment) == 0 && d->back[0])
+        resume(r, d->back);
+}
+
 static bool obey(struct run *r, const struct dlr_drain_decision *d)
 {
     bool more = obey_one(r, d);
 
-    if (d->mark[0]) {
-        say(r, LOG_ERR, "%s: %s", d->mark, d->mark_reason);
-        update(r, d->mark, NULL, d->mark_reason);
-    }
+    if (d->mark[0])
+        tell_site(r, d);
     return more;
 }
 

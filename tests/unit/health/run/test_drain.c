@@ -17,11 +17,19 @@
 #define HOUR 3600
 
 static struct dlr_history h;
+static char comments[512]; /* as sinfo -O prints them */
 
 static int empty_history(void **state)
 {
     memset(&h, 0, sizeof(h));
+    comments[0] = '\0';
     return 0;
+}
+
+static void comment(const char *node, const char *text)
+{
+    dlr_format(comments, sizeof(comments), "%-64s%-64s\n%-64s%-64s\n", "n0", "(null)",
+               node, text);
 }
 
 /* Checks of no table: their reasons have no limit. */
@@ -52,11 +60,12 @@ static struct dlr_drain_decision decide(const char *slurm, bool may_resume,
                                .may_resume = may_resume,
                                .now_s = now_s};
     struct dlr_drain_decision d;
-    char *text = strdup(slurm ? slurm : "");
+    char *text = strdup(slurm ? slurm : ""), *more = strdup(comments);
 
     r.verdict = row ? row->verdict : DLR_HEALTH_OK;
     if (slurm) {
         assert_int_equal(dlr_drain_view_parse(text, &view), 0);
+        dlr_drain_comments_parse(more, &view);
         for (size_t i = 0; i < view.n; i++)
             view.rows[i].since_s = now_s - view.rows[i].since_s;
         c.view = &view;
@@ -65,6 +74,7 @@ static struct dlr_drain_decision decide(const char *slurm, bool may_resume,
     dlr_drain_note(&h, &d, now_s);
     free(view.rows);
     free(text);
+    free(more);
     return d;
 }
 
@@ -78,7 +88,7 @@ static void a_bad_node_is_drained_when_there_is_room(void **state)
     static const struct {
         const char *what, *results, *slurm;
         enum dlr_drain_deed deed;
-        const char *text;
+        const char *text, *comment; /* of n2 */
     } rows[] = {
         {"good", "ooo", FEW, DLR_DRAIN_NONE, ""},
         {"bad once", "ood", FEW, DLR_DRAIN_NONE, ""},
@@ -97,33 +107,34 @@ static void a_bad_node_is_drained_when_there_is_room(void **state)
          DLR_DRAIN_TAKE, REASON},
         {"another fault lately", "dd", FREE("n1") OURS("n2", "3599", "nic"),
          DLR_DRAIN_HOLD,
-         "limit: in partition main 1 nodes were drained within the hour, allowed are "
-         "1"},
+         "limit: check=fan, in partition main 1 nodes were drained within the hour, "
+         "allowed are 1"},
         {"another fault earlier", "dd", FREE("n1") OURS("n2", "3600", "nic"),
          DLR_DRAIN_TAKE, REASON},
         {"a clock ahead of ours", "dd", FREE("n1") OURS("n2", "-100", "nic"),
          DLR_DRAIN_HOLD,
-         "limit: in partition main 1 nodes were drained within the hour, allowed are "
-         "1"},
+         "limit: check=fan, in partition main 1 nodes were drained within the hour, "
+         "allowed are 1"},
         {"the same fault lately", "dd", FREE("n1") OURS("n2", "9", "fan"),
          DLR_DRAIN_HOLD,
-         "site fault?: in partition main 1 nodes were drained within the hour, allowed "
-         "are 1"},
+         "site fault? check=fan, in partition main 1 nodes were drained within the "
+         "hour, allowed are 1"},
         {"a check of a similar name", "dd", FREE("n1") OURS("n2", "9", "fan2"),
          DLR_DRAIN_HOLD,
-         "limit: in partition main 1 nodes were drained within the hour, allowed are "
-         "1"},
-        {"the word is out, long ago", "dd",
-         FREE("n1") "n2|main|drained|90000|" DLR_DRAIN_SITE_MARK "check=fan, 7\n",
-         DLR_DRAIN_HOLD, "site fault? in partition main: a node has the word already"},
-        {"the word of another check", "dd",
-         FREE("n1") "n2|main|drained|90000|" DLR_DRAIN_SITE_MARK "check=nic, 7\n",
-         DLR_DRAIN_TAKE, REASON},
+         "limit: check=fan, in partition main 1 nodes were drained within the hour, "
+         "allowed are 1"},
+        {"the word is out", "dd", FEW, DLR_DRAIN_HOLD,
+         "site fault? check=fan, a node of partition main has the word",
+         DLR_DRAIN_SITE_MARK "check=fan, 7 // rack 3"},
+        {"the word of another check", "dd", FEW, DLR_DRAIN_TAKE, REASON,
+         DLR_DRAIN_SITE_MARK "check=nic, 7"},
+        {"a comment of people", "dd", FEW, DLR_DRAIN_TAKE, REASON, "site fault?"},
         {"full in its second partition", "dd",
          FREE("n1") "n1|big|idle|Unknown|none\n"
                     "n2|big|drained|9|dlrover: check=nic, x\n",
          DLR_DRAIN_HOLD,
-         "limit: in partition big 1 nodes were drained within the hour, allowed are 1"},
+         "limit: check=fan, in partition big 1 nodes were drained within the hour, "
+         "allowed are 1"},
         {"another partition's", "dd",
          FREE("n1") "n2|big|drained|9|dlrover: check=nic, x\n", DLR_DRAIN_TAKE, REASON},
         {"a reason that is left of its own", "dd",
@@ -139,6 +150,7 @@ static void a_bad_node_is_drained_when_there_is_room(void **state)
 
         print_message("  %s\n", rows[i].what);
         memset(&h, 0, sizeof(h));
+        comment("n2", rows[i].comment ? rows[i].comment : "");
         results("fan", rows[i].results, T0);
         d = decide(NULL, false, T0);
         assert_int_equal(d.deed, rows[i].deed == DLR_DRAIN_NONE ? DLR_DRAIN_NONE
@@ -146,9 +158,12 @@ static void a_bad_node_is_drained_when_there_is_room(void **state)
         d = decide(rows[i].slurm, false, T0);
         assert_string_equal(d.text, rows[i].text);
         assert_int_equal(d.deed, rows[i].deed);
-        assert_string_equal(d.mark, dlr_after(d.text, "site fault?:") ? "n2" : "");
-        assert_string_equal(
-            d.mark_reason, d.mark[0] ? "dlrover: site fault? check=fan, 7 errors" : "");
+        assert_string_equal(d.mark,
+                            dlr_after(d.text, "site fault? check=fan, in") ? "n2" : "");
+        assert_string_equal(d.back, d.mark);
+        assert_string_equal(d.mark_comment,
+                            d.mark[0] ? "dlrover: site fault? check=fan, 7 errors"
+                                      : "");
     }
 }
 
@@ -277,14 +292,57 @@ static void a_site_fault_gives_back_who_was_drained_for_it(void **state)
     assert_int_equal(
         decide(OURS("n1", "9", "fan") OURS("n2", "3", "fan"), false, T0 + 300).deed,
         DLR_DRAIN_NONE);
-    assert_int_equal(
-        decide(OURS("n1", "9", "fan") "n2|main|drained|3|" DLR_DRAIN_SITE_MARK
-                                      "check=fan, 7 errors\n",
-               false, T0 + 300)
-            .deed,
-        DLR_DRAIN_BACK);
+    comment("n2", DLR_DRAIN_SITE_MARK "check=fan, 7 errors");
+    assert_int_equal(decide(OURS("n1", "9", "fan") FREE("n2"), false, T0 + 300).deed,
+                     DLR_DRAIN_BACK);
     results("fan", "d", T0 + 2 * HOUR); /* and stays so */
     assert_int_equal(decide(FEW, false, T0 + 2 * HOUR).deed, DLR_DRAIN_NONE);
+}
+
+static void all_who_were_drained_for_it_are_resumed_and_comments_kept(void **state)
+{
+    static char slurm[60 * 64];
+    struct dlr_drain_decision d;
+    size_t used = 0;
+
+    for (unsigned i = 0; i < 60; i++)
+        used +=
+            (size_t)snprintf(slurm + used, sizeof(slurm) - used,
+                             i < 2 || i > 4 ? FREE("n%u") : OURS("n%u", "9", "fan"), i);
+    comment("n2", "rack 3");
+    results("fan", "dd", T0);
+    d = decide(slurm, false, T0);
+    assert_int_equal(d.deed, DLR_DRAIN_HOLD);
+    assert_string_equal(d.mark, "n2");
+    assert_string_equal(d.mark_comment,
+                        "dlrover: site fault? check=fan, 7 errors // rack 3");
+    assert_string_equal(d.back, "n2,n3,n4");
+}
+
+static void the_word_goes_when_the_check_is_good_again(void **state)
+{
+    struct dlr_drain_decision d;
+
+    drained();
+    comment("n1", DLR_DRAIN_SITE_MARK "check=fan, 7 errors // rack 3");
+    results("fan", "d", T0 + 300);
+    d = decide(FEW, false, T0 + 300); /* somebody has resumed us with it */
+    assert_int_equal(d.deed, DLR_DRAIN_HOLD);
+    assert_string_equal(d.text, "site fault? check=fan, the node was resumed for it");
+    results("fan", "oo", T0 + HOUR);
+    assert_int_equal(decide(FEW, false, T0 + HOUR).deed, DLR_DRAIN_NONE);
+    results("fan", "o", T0 + HOUR + 300);
+    assert_int_equal(decide(NULL, false, T0 + HOUR + 300).deed, DLR_DRAIN_LOOK);
+    d = decide(FEW, false, T0 + HOUR + 300);
+    assert_int_equal(d.deed, DLR_DRAIN_OVER);
+    assert_string_equal(d.mark, "n1");
+    assert_string_equal(d.mark_comment, "rack 3");
+    comment("n1", "rack 3");
+    results("fan", "o", T0 + HOUR + 600);
+    assert_int_equal(decide(NULL, false, T0 + HOUR + 600).deed, DLR_DRAIN_NONE);
+    /* and a node that is broken is drained again */
+    results("fan", "dd", T0 + 2 * HOUR);
+    assert_int_equal(decide(FEW, false, T0 + 2 * HOUR).deed, DLR_DRAIN_TAKE);
 }
 
 static void a_reason_is_one_line_that_a_shell_takes_in_quotes(void **state)
@@ -312,7 +370,7 @@ static void a_reason_is_one_line_that_a_shell_takes_in_quotes(void **state)
 enum phase { CHECK, TAKING, LOOKING };
 
 struct node {
-    char name[8], reason[DLR_DRAIN_TEXT];
+    char name[8], reason[DLR_DRAIN_TEXT], comment[DLR_DRAIN_TEXT];
     const char *fault; /* the check that is bad, or NULL */
     bool out, settled;
     int64_t since_s, next_ms, changed_s;
@@ -347,9 +405,9 @@ static struct dlr_drain_decision decide_there(struct node *n, bool with_view,
     struct dlr_drain_decision d;
 
     for (unsigned i = 0; i < NODES; i++)
-        rows[i] = (struct dlr_drain_row){nodes[i].name, "main",
-                                         nodes[i].out ? "drained" : "idle",
-                                         nodes[i].reason, nodes[i].since_s};
+        rows[i] = (struct dlr_drain_row){
+            nodes[i].name,   "main",           nodes[i].out ? "drained" : "idle",
+            nodes[i].reason, nodes[i].since_s, nodes[i].comment};
     for (unsigned i = 0; i < 2; i++)
         r[i].verdict =
             dlr_streq(n->fault, r[i].check) ? DLR_HEALTH_DRAIN : DLR_HEALTH_OK;
@@ -387,10 +445,19 @@ static void count_kept(int64_t now_s)
 
 static void obey(struct node *n, const struct dlr_drain_decision *d, int64_t now_s)
 {
+    char back[DLR_DRAIN_NODES], *rest = back, *name;
+
     if (d->mark[0]) {
-        marks += dlr_after(named(d->mark)->reason, DLR_DRAIN_SITE_MARK) == NULL;
-        set(named(d->mark), true, d->mark_reason, now_s);
+        struct node *to = named(d->mark);
+
+        marks += dlr_after(d->mark_comment, DLR_DRAIN_SITE_MARK) &&
+                 !dlr_after(to->comment, DLR_DRAIN_SITE_MARK);
+        dlr_format(to->comment, sizeof(to->comment), "%s", d->mark_comment);
     }
+    dlr_format(back, sizeof(back), "%s", d->back);
+    while ((name = strsep(&rest, ",")))
+        if (name[0])
+            set(named(name), false, "none", 0);
     switch (d->deed) {
     case DLR_DRAIN_KEEP:
         n->settled = true;
@@ -485,7 +552,16 @@ static unsigned count_out(void)
     return out;
 }
 
-static void a_fault_of_all_nodes_is_told_once_and_drains_nobody_else(void **state)
+static unsigned count_words(void)
+{
+    unsigned words = 0;
+
+    for (unsigned i = 0; i < NODES; i++)
+        words += dlr_after(nodes[i].comment, DLR_DRAIN_SITE_MARK) != NULL;
+    return words;
+}
+
+static void a_fault_of_all_nodes_is_told_once_and_drains_nobody(void **state)
 {
     for (unsigned seed = 0; seed < 20; seed++) {
         start_cluster(seed, seed % 2 ? EVERY_MS : 0); /* spread, and all at once */
@@ -493,7 +569,17 @@ static void a_fault_of_all_nodes_is_told_once_and_drains_nobody_else(void **stat
             nodes[i].fault = "fan";
         run_until(T0 + 12 * HOUR);
         assert_int_equal(marks, 1);
-        assert_int_equal(count_out(), 1); /* who carries the word */
+        assert_int_equal(count_out(), 0);
+        assert_int_equal(count_words(), 1);
+        /* it is over, and a node that breaks then is drained */
+        for (unsigned i = 0; i < NODES; i++)
+            nodes[i].fault = NULL;
+        run_until(T0 + 13 * HOUR);
+        assert_int_equal(count_words(), 0);
+        nodes[draw(NODES)].fault = "fan";
+        run_until(T0 + 14 * HOUR);
+        assert_int_equal(count_out(), 1);
+        assert_int_equal(marks, 1);
     }
 }
 
@@ -537,8 +623,10 @@ int main(void)
         TEST(what_people_drained_is_not_resumed),
         TEST(who_is_held_does_not_ask_at_once_again),
         TEST(a_site_fault_gives_back_who_was_drained_for_it),
+        TEST(all_who_were_drained_for_it_are_resumed_and_comments_kept),
+        TEST(the_word_goes_when_the_check_is_good_again),
         TEST(a_reason_is_one_line_that_a_shell_takes_in_quotes),
-        TEST(a_fault_of_all_nodes_is_told_once_and_drains_nobody_else),
+        TEST(a_fault_of_all_nodes_is_told_once_and_drains_nobody),
         TEST(bad_nodes_are_drained_one_after_the_other_within_the_share),
         TEST(nothing_flaps),
     };

@@ -30,14 +30,22 @@ static const char sinfo_text[] = "#!/bin/sh\n"
                                  "    exit 1\n"
                                  "}\n"
                                  "echo \"sinfo $*\" >>\"$FAKE/calls\"\n"
-                                 "cat \"$FAKE/view\"\n";
+                                 "case $* in\n"
+                                 "*Comment*) cat \"$FAKE/comments\" ;;\n"
+                                 "*) cat \"$FAKE/view\" ;;\n"
+                                 "esac\n";
 
-/* update NodeName=N [State=S] [Reason=R] */
+/* update NodeName=N [State=S] [Reason=R], or NodeName=N Comment=C */
 static const char scontrol_text[] =
     "#!/bin/sh\n"
     "for word; do printf '%s|' \"$word\"; done >>\"$FAKE/calls\"\n"
     "echo >>\"$FAKE/calls\"\n"
     "node=${2#NodeName=} state=idle reason=none\n"
+    "case $3 in Comment=*)\n"
+    "    [ ! -e \"$FAKE/mute\" ] || exit 1\n"
+    "    printf '%-64s%-256s\\n' \"$node\" \"${3#Comment=}\" >\"$FAKE/comments\"\n"
+    "    exit 0 ;;\n"
+    "esac\n"
     "for word; do\n"
     "    case $word in\n"
     "    State=DRAIN) state=drained ;;\n"
@@ -94,6 +102,7 @@ static int start(void **state)
         "n1|main|idle|Unknown|none\nn2|main|idle|Unknown|none\n"
         "n3|main|idle|Unknown|none\n",
         0644);
+    put("comments", "", 0644);
     dlr_format(path, sizeof(path), "%s:/usr/bin:/bin", dir);
     setenv("PATH", path, 1);
     setenv("FAKE", dir, 1);
@@ -174,8 +183,7 @@ static void a_node_is_resumed_where_that_is_asked_for(void **state)
     assert_non_null(strstr(get("calls"), "update|NodeName=n1|State=RESUME|\n"));
 }
 
-static void
-the_second_node_with_the_same_fault_is_held_and_the_first_marked(void **state)
+static void n2_is_drained(void)
 {
     char view[256];
 
@@ -187,9 +195,28 @@ the_second_node_with_the_same_fault_is_held_and_the_first_marked(void **state)
     check_at(0, "n1:memory=drain", false);
     assert_int_equal(check_at(300, "n1:memory=drain", false), DLR_CLI_OK);
     assert_non_null(strstr(get("view"), "n1|main|idle|"));
+}
+
+static void
+the_second_node_with_the_same_fault_is_held_and_the_first_resumed(void **state)
+{
+    n2_is_drained();
     assert_non_null(strstr(get("calls"),
-                           "update|NodeName=n2|Reason=dlrover: site fault? "
-                           "check=memory, 7 errors|\n"));
+                           "update|NodeName=n2|Comment=dlrover: site fault? "
+                           "check=memory, 7 errors|\n"
+                           "update|NodeName=n2|State=RESUME|\n"));
+    assert_non_null(strstr(get("view"), "n2|main|idle|"));
+    /* it is told once, and ends with the fault */
+    put("calls", "", 0644);
+    assert_int_equal(check_at(1200, "n1:memory=drain", false), DLR_CLI_OK);
+    assert_null(strstr(get("calls"), "update"));
+}
+
+static void nobody_is_resumed_for_a_word_that_is_not_out(void **state)
+{
+    put("mute", "", 0644);
+    n2_is_drained();
+    assert_non_null(strstr(get("view"), "n2|main|drained|"));
 }
 
 static void without_slurm_a_node_is_drained_later(void **state)
@@ -229,7 +256,8 @@ int main(void)
         TEST(a_good_node_costs_slurm_nothing),
         TEST(a_user_cannot_drain_a_node),
         TEST(a_node_is_resumed_where_that_is_asked_for),
-        TEST(the_second_node_with_the_same_fault_is_held_and_the_first_marked),
+        TEST(the_second_node_with_the_same_fault_is_held_and_the_first_resumed),
+        TEST(nobody_is_resumed_for_a_word_that_is_not_out),
         TEST(without_slurm_a_node_is_drained_later),
         TEST(a_slurm_that_hangs_holds_up_no_prolog),
         TEST(without_a_place_for_its_history_nothing_is_drained),
