@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/config/failure_rules.h"
 #include "common/config/opt.h"
 
 /* What the plugin tells the supervisor beside the settings: where srun's own parser
@@ -24,6 +25,7 @@ struct dlr_job_config {
     struct dlr_nodes_conf nodes;
     unsigned group; /* training nodes that belong together, in rank order */
     struct dlr_ratio_conf max_restarts; /* new rounds after faults of the program */
+    struct dlr_failure_rules on;        /* what failures lead to */
     struct dlr_heartbeat_conf beat;     /* --dlrover-set=heartbeat */
     char state_dir[DLR_OPT_TEXT];       /* empty: $HOME/.dlrover */
     char name[DLR_OPT_TEXT];            /* --dlrover-name, empty: none was given */
@@ -66,7 +68,7 @@ struct dlr_job_config {
 };
 
 /* the first rows are options of their own, for people */
-#define DLR_JOB_CONFIG_OPTIONS 11
+#define DLR_JOB_CONFIG_OPTIONS 12
 
 extern const struct dlr_opt dlr_job_config_opts[];
 

@@ -36,6 +36,7 @@ enum dlr_opt_type {
     DLR_OPT_BIND,      /* enum dlr_bind: off, numa or cores */
     DLR_OPT_ROUNDS,    /* enum dlr_rounds: off, first or always */
     DLR_OPT_REORDER,   /* enum dlr_reorder: never, always or auto */
+    DLR_OPT_FAILURES,  /* struct dlr_failure_rules: CLASS:ACTION[,...], or empty */
 };
 
 #define DLR_OPT_TEXT 1024

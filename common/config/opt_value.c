@@ -355,6 +355,8 @@ static const struct {
     [DLR_OPT_RATIO] = {parse_ratio, sizeof(struct dlr_ratio_conf),
                        "N[/TIME], a whole number and a time above 0 and up to 24 days, "
                        "such as '3', '10/1h' or '5/30m'"},
+    [DLR_OPT_FAILURES] = {dlr_failure_rules_parse, sizeof(struct dlr_failure_rules),
+                          DLR_FAILURE_RULES_WANT},
     [DLR_OPT_TRANSPORT] = {NULL, sizeof(enum dlr_transport),
                            "'auto', 'stream' or 'ucx'", transports},
     [DLR_OPT_ROUNDS] = {NULL, sizeof(enum dlr_rounds), "'off', 'first' or 'always'",
@@ -504,15 +506,9 @@ int dlr_opt_value_show(enum dlr_opt_type type, const void *at, char *buf, size_t
                           : dlr_format(buf, size, "%u", nodes->min);
     case DLR_OPT_RATIO:
         return show_ratio(at, buf, size);
-    case DLR_OPT_SWITCH:
-    case DLR_OPT_PATH:
-    case DLR_OPT_WORD:
-    case DLR_OPT_NAME:
-    case DLR_OPT_SHARE:
-    case DLR_OPT_TRANSPORT:
-    case DLR_OPT_BIND:
-    case DLR_OPT_ROUNDS:
-    case DLR_OPT_REORDER:
+    case DLR_OPT_FAILURES:
+        return dlr_failure_rules_show(at, buf, size);
+    default:
         break; /* words */
     }
     return -EINVAL;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/config/failure_rules.h"
 #include "common/config/opt.h"
 
 /* One value of any type. */
@@ -22,6 +23,7 @@ union dlr_opt_value {
     struct dlr_redundancy_conf redundancy;
     struct dlr_nodes_conf nodes;
     struct dlr_ratio_conf ratio;
+    struct dlr_failure_rules failures;
     enum dlr_transport transport;
     enum dlr_bind bind;
     enum dlr_rounds rounds;

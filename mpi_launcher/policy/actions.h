@@ -40,6 +40,13 @@ enum dlr_fate {
 
 const char *dlr_cause_name(enum dlr_cause cause);
 
+/* What the user wants done about a failure. */
+enum dlr_policy_on {
+    DLR_ON_RESTART, /* a new round, or what there is instead */
+    DLR_ON_REQUEUE,
+    DLR_ON_STOP, /* the run ends, with the program's code */
+};
+
 struct dlr_policy_conf {
     unsigned nnodes;       /* of the allocation, numbered from 0 */
     unsigned nplaces;      /* nodes that a round has */
@@ -51,6 +58,8 @@ struct dlr_policy_conf {
     /* a task that fails ends nothing, the step's end is the run's (-K0) */
     bool tolerant;
     bool batch; /* we are on one of the nodes, where the job has begun */
+    unsigned char on_exit[256]; /* an enum dlr_policy_on for each code of the program */
+    enum dlr_policy_on on_node; /* of the round that is lost */
     int64_t agent_timeout_ms, rendezvous_timeout_ms, transfer_timeout_ms,
         end_timeout_ms, persist_timeout_ms, requeue_timeout_ms, controller_timeout_ms;
     /* Slurm ends a step that has run so long (srun --time); 0: none */

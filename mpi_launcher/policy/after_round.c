@@ -159,3 +159,12 @@ DLR_ACTION(note_the_last_failure)
                  p->verdict == DLR_RESTART_START ? " at its start"
                                                  : ", after as long a time");
 }
+
+/* The user wants it so (--dlrover-on). */
+DLR_ACTION(note_it_stops)
+{
+    if (!p->exit_code)
+        p->exit_code = 1;
+    snprintf(p->failed_why, sizeof(p->failed_why), "%s: the run stops (--dlrover-on)",
+             p->why);
+}

@@ -259,6 +259,31 @@ DLR_GUARD(it_cannot_be_launched)
     return p->cause == DLR_CAUSE_PROGRAM && p->launch_refused;
 }
 
+static bool does(const struct dlr_policy *p, enum dlr_policy_on action)
+{
+    return p->conf.on_exit[p->exit_code & 255] == action;
+}
+
+DLR_GUARD(the_failure_stops_the_run)
+{
+    return p->cause == DLR_CAUSE_PROGRAM && does(p, DLR_ON_STOP);
+}
+
+DLR_GUARD(the_loss_stops_the_run)
+{
+    return p->cause == DLR_CAUSE_NODE && p->conf.on_node == DLR_ON_STOP;
+}
+
+DLR_GUARD(the_loss_means_a_requeue)
+{
+    return p->cause == DLR_CAUSE_NODE && p->conf.on_node == DLR_ON_REQUEUE;
+}
+
+DLR_GUARD(it_is_a_requeue)
+{
+    return p->verdict == DLR_RESTART_AGAIN && does(p, DLR_ON_REQUEUE);
+}
+
 DLR_GUARD(a_restart_is_left)
 {
     return p->verdict == DLR_RESTART_AGAIN;
@@ -346,7 +371,7 @@ DLR_GUARD(it_was_for_sigterm)
 
 DLR_GUARD(sigterm_ends_the_run)
 {
-    return p->sigterm.over && !p->sigterm.back;
+    return p->sigterm.over && (!p->sigterm.back || does(p, DLR_ON_STOP));
 }
 
 DLR_GUARD(the_job_ends)

@@ -29,6 +29,12 @@ DLR_ACTION(persist_for_the_job)
     persist_for(p, "another run of the job needs the requeue");
 }
 
+/* The user wants no other round for it. */
+DLR_ACTION(persist_as_it_failed)
+{
+    p->ops.persist(p->arg);
+}
+
 /* The program has failed for the last time: the script may try it again, and goes on
  * from what is written now.
  */

@@ -29,6 +29,7 @@ struct dlr_restart_budget_failure {
     int64_t ran_ms;  /* from the launch of the round */
     bool stepped;    /* a rank had told a step, or the run had saved one */
     bool killed;     /* by SIGKILL or SIGTERM: from outside */
+    int code;        /* of the task that failed first */
 };
 
 enum dlr_restart_budget_next {

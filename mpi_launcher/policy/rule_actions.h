@@ -43,6 +43,7 @@ DLR_ACTION(note_it_leads_nowhere);
 DLR_ACTION(persist_to_requeue);
 DLR_ACTION(persist_too_few);
 DLR_ACTION(persist_for_the_job);
+DLR_ACTION(persist_as_it_failed);
 DLR_ACTION(persist_at_last);
 DLR_ACTION(requeue);
 DLR_ACTION(requeue_again);
@@ -65,6 +66,7 @@ DLR_ACTION(stop_and_finish_for_the_signal);
 DLR_ACTION(finish_refused);
 DLR_ACTION(ask_the_budget);
 DLR_ACTION(note_the_last_failure);
+DLR_ACTION(note_it_stops);
 DLR_ACTION(forget_the_failure);
 /* control_loss.c */
 DLR_ACTION(adopt);

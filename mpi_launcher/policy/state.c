@@ -191,5 +191,6 @@ struct dlr_restart_budget_failure dlr_policy_failed_how(const struct dlr_policy 
     return (struct dlr_restart_budget_failure){.why = p->why,
                                                .ran_ms = p->failed_ms - p->launch_ms,
                                                .stepped = p->stepped || p->has_best,
-                                               .killed = p->killed};
+                                               .killed = p->killed,
+                                               .code = p->exit_code};
 }

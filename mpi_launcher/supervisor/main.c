@@ -158,6 +158,18 @@ static int open_descriptors(struct dlr_sup *s, struct dlr_err *err)
     return dlr_open_files_check(dlr_open_files_raise(), s->members->n, err);
 }
 
+static enum dlr_policy_on policy_on(enum dlr_failure_action action)
+{
+    switch (action) {
+    case DLR_FAILURE_REQUEUES:
+        return DLR_ON_REQUEUE;
+    case DLR_FAILURE_STOPS:
+        return DLR_ON_STOP;
+    default:
+        return DLR_ON_RESTART;
+    }
+}
+
 static int open_policy(struct dlr_sup *s, struct dlr_err *err)
 {
     int64_t dead = dlr_job_config_dead_ms(&s->conf);
@@ -183,6 +195,9 @@ static int open_policy(struct dlr_sup *s, struct dlr_err *err)
         .suspect_ms = dead + SUSPECT_EXTRA,
     };
 
+    pc.on_node = policy_on(dlr_failure_rules_node(&s->conf.on));
+    for (int code = 1; code < 256; code++)
+        pc.on_exit[code] = policy_on(dlr_failure_rules_exit(&s->conf.on, code));
     return dlr_policy_new(&pc, &dlr_sup_policy_ops, s, &s->policy, err);
 }
 

@@ -274,7 +274,7 @@ job_options() { sed -nE 's/^ *\{"([a-z-]+)", DLR_OPT_[A-Z]*, FIELD\([a-z_]*\), "
     done < <(job_options)
     [ "$n" -eq "$(grep -c '^    {"' common/config/job_config.c)" ]
     [ "$bad" -eq 0 ]
-    [ "$(wc -l <<<"$readme")" -eq 11 ] # but --dlrover-set, which has no default
+    [ "$(wc -l <<<"$readme")" -eq 12 ] # but --dlrover-set, which has no default
 }
 
 # Rows of ckpt/client/conf.c

@@ -96,7 +96,7 @@ plain_script() { # [DIRECTIVE…]
     for command in sbatch salloc srun; do
         run -0 as alice "$command" --help
         names=$(sed -nE 's/^ *--(dlrover[a-z-]*)=.*/\1/p' <<<"$output" | paste -sd' ')
-        [ "$names" = "dlrover dlrover-spares dlrover-nodes dlrover-group dlrover-save dlrover-persist dlrover-redundancy dlrover-restore-from dlrover-name dlrover-max-restarts dlrover-state-dir dlrover-set" ]
+        [ "$names" = "dlrover dlrover-spares dlrover-nodes dlrover-group dlrover-save dlrover-persist dlrover-redundancy dlrover-restore-from dlrover-name dlrover-max-restarts dlrover-on dlrover-state-dir dlrover-set" ]
     done
 }
 

@@ -276,10 +276,22 @@ srun bash -c 'kill -SEGV $$'
 echo "srun returned $?"
 srun no-such-program
 echo "srun returned $?"
+export DLROVER_MAX_RESTARTS=3
+srun -n1 bash -c 'exit 93'
+echo "srun returned $?"
+srun -n1 --dlrover-on=exit-4:stop bash -c 'exit 4'
+echo "srun returned $?"
+srun --dlrover-on=hang:stop true
+echo "srun returned $?"
 SH
     job=$(submit code.sh)
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
-    [ "$(output "$job" | sed -n 's/^srun returned //p' | paste -sd' ')" = "3 139 2" ]
+    [ "$(output "$job" | sed -n 's/^srun returned //p' | paste -sd' ')" = "3 139 2 93 4 255" ]
+    # with restarts left: what says stop (93, --dlrover-on) is not tried again
+    [ "$(output "$job" | grep -c "^dlrover: round 1 ends")" -eq 0 ]
+    output "$job" | grep "exited with code 93: the run stops (--dlrover-on)$"
+    output "$job" | grep "exited with code 4: the run stops (--dlrover-on)$"
+    [ "$(output "$job" | grep -c "bad value 'hang:stop'")" -eq 1 ]
 }
 
 # bats test_tags=production

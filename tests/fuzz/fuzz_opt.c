@@ -3,7 +3,7 @@
 /* Settings as users and sites write them. Each line is a word NAME=VALUE; what the
  * table takes must come out of it as text that it takes again, to the same value.
  * Reaches dlr_opt_value_parse(), dlr_settings_read(), dlr_parse_duration_ms(),
- * dlr_parse_size(), dlr_parse_uint().
+ * dlr_parse_size(), dlr_parse_uint(), dlr_failure_rules_parse().
  */
 #include "common/config/job_config.h"
 #include "spank/base/options.h"

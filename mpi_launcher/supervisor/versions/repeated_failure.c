@@ -52,6 +52,8 @@ void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node)
 {
     struct dlr_restart_budget_failure how = dlr_policy_failed_how(versions->policy);
     bool start = dlr_restart_budget_is_start(&how);
+    bool elsewhere = dlr_failure_rules_exit(&versions->env.conf->on, how.code) ==
+                     DLR_FAILURE_ELSEWHERE;
     struct dlr_plan_out out = {.last = true};
 
     versions->blamed_times = versions->blamed_times && versions->blamed == node
@@ -60,10 +62,10 @@ void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node)
     versions->blamed = node;
     dlr_format(out.node, sizeof(out.node), "%s",
                versions->members->list[node].node.name);
-    if (versions->blamed_times < (start ? 1 : 2) ||
+    if (versions->blamed_times < (start || elsewhere ? 1 : 2) ||
         dlr_sup_is_left_out(versions->env.planning, out.node))
         return;
     dlr_format(out.reason, sizeof(out.reason), "the program has failed there first%s",
-               start ? "" : ", twice");
+               start || versions->blamed_times == 1 ? "" : ", twice");
     dlr_sup_leave_out(versions->env.planning, &out);
 }

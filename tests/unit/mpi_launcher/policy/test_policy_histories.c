@@ -376,6 +376,9 @@ static void begin(struct world *w, unsigned seed)
                                        .limit_ms = draw(w, 4) ? 0 : 20000,
                                        .start_timeout_ms = draw(w, 3) ? 0 : 20000,
                                        .suspect_ms = 500};
+    w->conf.on_exit[1] = draw(w, 3);
+    w->conf.on_exit[93] = DLR_ON_STOP;
+    w->conf.on_node = draw(w, 4) ? DLR_ON_RESTART : draw(w, 3);
     w->unwritten = draw(w, 2);
     w->rigid = draw(w, 5) == 0;
     assert_int_equal(dlr_policy_new(&w->conf, &ops, w, &w->p, &err), 0);

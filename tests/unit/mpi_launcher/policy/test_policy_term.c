@@ -450,6 +450,89 @@ static void sigterm_once_more_does_not_put_off_slurmctlds_word(void **state)
     dlr_policy_free(p);
 }
 
+/* --dlrover-on */
+static void what_the_user_wants_of_a_failure_is_done(void **state)
+{
+    static const struct {
+        const char *what;
+        enum dlr_policy_on on_7, on_node;
+        bool node, unwritten;
+        const char *log, *why;
+    } rows[] = {
+        {"stop", DLR_ON_STOP, DLR_ON_RESTART, false, false, "end0 program finish7 ",
+         "rank 2 exited with code 7: the run stops (--dlrover-on)"},
+        {"stop, memory has more", DLR_ON_STOP, DLR_ON_RESTART, false, true,
+         "end0 program persist finish7 ",
+         "rank 2 exited with code 7: the run stops (--dlrover-on)"},
+        {"requeue", DLR_ON_REQUEUE, DLR_ON_RESTART, false, false,
+         "end0 program persist requeue ", "rank 2 exited with code 7"},
+        {"stop, but of a node", DLR_ON_STOP, DLR_ON_RESTART, true, false,
+         "end0 node meet ", ""},
+        {"requeue for a node", DLR_ON_STOP, DLR_ON_REQUEUE, true, false,
+         "end0 node persist requeue ", "n1 is silent"},
+        {"stop for a node", DLR_ON_RESTART, DLR_ON_STOP, true, false,
+         "end0 node finish1 ", "n1 is silent: the run stops (--dlrover-on)"},
+        {"of a node, but a task", DLR_ON_RESTART, DLR_ON_STOP, false, false,
+         "end0 program meet ", ""},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct policy_log l;
+        struct dlr_policy_conf conf = policy_conf;
+        struct dlr_policy *p;
+
+        print_message("%s\n", rows[i].what);
+        conf.on_exit[7] = rows[i].on_7;
+        conf.on_node = rows[i].on_node;
+        p = policy_running_by(&l, &conf);
+        l.unwritten = rows[i].unwritten;
+        if (rows[i].node)
+            dlr_policy_node_dead(p, 1, "n1 is silent", 50);
+        else
+            dlr_policy_worker_exit(p, 0, 2, 7 << 8, 50);
+        policy_all_clean(p, 0, 60);
+        dlr_policy_persisted(p, 70);
+        assert_string_equal(l.text, rows[i].log);
+        assert_string_equal(l.why, rows[i].why);
+        dlr_policy_free(p);
+    }
+}
+
+static void a_requeue_that_a_failure_leads_to_costs_a_restart(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy_conf conf = policy_conf;
+    struct dlr_policy *p;
+
+    conf.on_exit[7] = DLR_ON_REQUEUE;
+    conf.max_restarts = 0;
+    p = policy_running_by(&l, &conf);
+    dlr_policy_worker_exit(p, 0, 2, 7 << 8, 50);
+    policy_all_clean(p, 0, 60);
+    assert_string_equal(l.text, "end0 program finish7 ");
+    dlr_policy_free(p);
+}
+
+/* It says so itself: also in the grace of a preemption. */
+static void a_preempted_run_whose_program_says_stop_is_not_requeued(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy_conf conf = policy_conf;
+    struct dlr_policy *p;
+
+    conf.on_exit[93] = DLR_ON_STOP;
+    p = policy_running_by(&l, &conf);
+    dlr_policy_started(p, 0);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 100);
+    dlr_policy_worker_exit(p, 0, 1, 93 << 8, 200);
+    dlr_policy_step_ended(p, 0, 93, 300);
+    dlr_policy_fate(p, DLR_FATE_PREEMPTED, 400);
+    policy_all_clean(p, 0, 500);
+    dlr_policy_persisted(p, 600);
+    assert_string_equal(l.text, "fate end0 signal persist finish93 ");
+    dlr_policy_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +549,9 @@ int main(void)
         cmocka_unit_test(sigterm_of_a_former_round_is_not_this_ones),
         cmocka_unit_test(what_has_failed_for_the_last_time_is_written_first),
         cmocka_unit_test(a_node_that_dies_then_is_replaced_unless_the_job_ends),
+        cmocka_unit_test(what_the_user_wants_of_a_failure_is_done),
+        cmocka_unit_test(a_requeue_that_a_failure_leads_to_costs_a_restart),
+        cmocka_unit_test(a_preempted_run_whose_program_says_stop_is_not_requeued),
         cmocka_unit_test(sigterm_once_more_does_not_put_off_slurmctlds_word),
     };
 

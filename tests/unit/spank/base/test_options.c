@@ -36,6 +36,8 @@ static const char *const values[][4] = {
     [DLR_OPT_SAVE] = {"1.1%", "2%", "always", "0.0003%"},
     [DLR_OPT_NODES] = {"2", "2:4", "0:9", "7:7"},
     [DLR_OPT_RATIO] = {"11", "12/60s", "13/1800s", "14"},
+    [DLR_OPT_FAILURES] = {"exit-17:stop", "node:requeue", "process:elsewhere",
+                          "exit-3:restart,node:stop"},
     [DLR_OPT_TRANSPORT] = {"stream", "ucx", "auto", "stream"},
     [DLR_OPT_BIND] = {"numa", "cores", "off", "cores"},
     [DLR_OPT_REORDER] = {"always", "auto", "never", "auto"},
