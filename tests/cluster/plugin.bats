@@ -92,7 +92,7 @@ plain_script() { # [DIRECTIVE…]
     echo 'echo "script $*"'
 }
 
-@test "sbatch, salloc and srun --help have a line for each of twelve options" {
+@test "sbatch, salloc and srun --help have a line for each of thirteen options" {
     for command in sbatch salloc srun; do
         run -0 as alice "$command" --help
         names=$(sed -nE 's/^ *--(dlrover[a-z-]*)=.*/\1/p' <<<"$output" | paste -sd' ')
