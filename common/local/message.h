@@ -47,6 +47,12 @@ enum dlr_local_type {
      * its own
      */
     DLR_LOCAL_BAD = 23,
+    DLR_LOCAL_STAY = 24,   /* round, rank: it can stay when its round ends; as above */
+    DLR_LOCAL_PARKED = 25, /* round, rank: answer to DLR_LOCAL_PARK */
+    /* round, rank: a task of the next round asks for the process that is parked;
+     * fds: its stdout, its stderr, its environment (from dlrover-relay)
+     */
+    DLR_LOCAL_RELAY = 26,
 
     /* agent -> worker */
     /* arg[0] = 1: restore (arg[1], step) = version's (round, step), arg[2] = slot
@@ -62,7 +68,12 @@ enum dlr_local_type {
      */
     DLR_LOCAL_PEEKED = 35,
     DLR_LOCAL_BAD_REPORTED = 36, /* answer to DLR_LOCAL_BAD: the supervisor is told */
-    DLR_LOCAL_REFUSED = 37,      /* in place of WELCOME: arg[1] = errno, text = why */
+    /* in place of WELCOME or RELAYED: arg[1] = errno, text = why */
+    DLR_LOCAL_REFUSED = 37,
+    DLR_LOCAL_PARK = 38,      /* round: it has ended */
+    DLR_LOCAL_JOIN = 39,      /* round, rank; fds of DLR_LOCAL_RELAY: go on in it */
+    DLR_LOCAL_RELAYED = 40,   /* arg[0] = pid of the process that goes on */
+    DLR_LOCAL_RELAY_END = 41, /* arg[0] = wait status: it has ended so */
 
     /* agent -> data process */
     /* round; text = JSON, see docs/protocol.md, in parts (common/local/split.h): arg[0]

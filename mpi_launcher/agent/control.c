@@ -223,12 +223,15 @@ static int on_go(struct dlr_agent *a, const json_t *msg)
 
 static int on_kill(struct dlr_agent *a, const json_t *msg)
 {
-    uint64_t round;
+    uint64_t round, park_ms;
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
         return -EBADMSG;
-    dlr_agent_tasks_kill(a->tasks, (uint32_t)round,
-                         json_is_true(json_object_get(msg, "flush")));
+    if (dlr_msg_uint(msg, "park_ms", WAIT_MAX_MS, &park_ms) == 0)
+        dlr_agent_tasks_park(a->tasks, (uint32_t)round, (int64_t)park_ms);
+    else
+        dlr_agent_tasks_kill(a->tasks, (uint32_t)round,
+                             json_is_true(json_object_get(msg, "flush")));
     return 0;
 }
 

@@ -14,7 +14,9 @@ enum dlr_agent_conn_kind {
     DLR_CONN_NEW,
     DLR_CONN_STEPD,
     DLR_CONN_WORKER,
-    DLR_CONN_STDERR
+    DLR_CONN_STDERR,
+    DLR_CONN_STAY, /* of a process that can stay */
+    DLR_CONN_RELAY /* of a task that stands for one */
 };
 
 struct dlr_agent_conn {
@@ -26,6 +28,7 @@ struct dlr_agent_conn {
     int32_t rank;
     uint32_t world; /* of a worker: ranks of its program */
     bool waits;     /* its hello is not answered yet: tasks/rank_claims.c */
+    bool parked;    /* of DLR_CONN_STAY: tasks/stay.c */
 };
 
 /* False: it could not be sent. */

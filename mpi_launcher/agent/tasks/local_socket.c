@@ -43,6 +43,8 @@ static void close_conn(struct dlr_agent_conn *c)
         dlr_agent_tasks_step_gone(tasks, c);
     if (kind == DLR_CONN_WORKER)
         dlr_agent_claims_gone(tasks, c);
+    if (kind == DLR_CONN_STAY)
+        dlr_agent_stay_gone(tasks, c);
     free(c);
     if (kind == DLR_CONN_STEPD) {
         dlr_agent_tasks_send_stepd(tasks, round);
@@ -83,6 +85,11 @@ static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
         c->kind = DLR_CONN_WORKER;
         c->world = m->arg[0] > INT32_MAX ? 0 : (uint32_t)m->arg[0];
         dlr_agent_claims_hello(tasks, c);
+        return 0;
+    case DLR_LOCAL_STAY:
+        if (!dlr_agent_round_is(tasks->round, m->round))
+            return -ESTALE;
+        c->kind = DLR_CONN_STAY;
         return 0;
     case DLR_LOCAL_PEEK: /* and nothing else, until it closes */
         if (!dlr_agent_round_is(tasks->round, m->round))
@@ -160,6 +167,13 @@ static int on_message(struct dlr_agent_conn *c, struct dlr_local_msg *m)
             return -EBADMSG;
         tell_stderr(c->owner, m);
         return 0;
+    case DLR_CONN_STAY:
+        if (m->type != DLR_LOCAL_PARKED)
+            return -EBADMSG;
+        dlr_agent_stay_parked(c);
+        return 0;
+    case DLR_CONN_RELAY:
+        break; /* it only hears */
     }
     return -EBADMSG;
 }
@@ -174,13 +188,15 @@ static int on_conn(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     rc = dlr_local_recv(c->fd, &m, fds, &nfds);
     if (rc == -EAGAIN)
         return 0;
+    if (rc > 0)
+        rc = m.type == DLR_LOCAL_RELAY ? dlr_agent_stay_relay(c, &m, fds, nfds)
+                                       : on_message(c, &m);
+    else if (rc == 0)
+        rc = -ECONNRESET;
     for (unsigned i = 0; i < nfds; i++)
-        close(fds[i]); /* nobody sends us any */
-    if (rc > 0) {
-        rc = on_message(c, &m);
-        if (rc == 0)
-            return 0;
-    }
+        close(fds[i]);
+    if (rc == 0)
+        return 0;
     if (rc < 0 && rc != -ECONNRESET)
         dlr_debug("local connection refused: %s", strerror(-rc));
     close_conn(c);
@@ -234,6 +250,7 @@ void dlr_agent_tasks_round(struct dlr_agent_tasks *tasks)
 {
     tasks->lost = 0;
     tasks->asked = tasks->round->gathered;
+    dlr_agent_stay_round(tasks);
     drop_workers(tasks, tasks->round->round);
     dlr_agent_tasks_forget(tasks, tasks->round->round);
 }
@@ -287,7 +304,7 @@ struct dlr_agent_tasks *dlr_agent_tasks_new(struct dlr_agent_base *base,
     tasks->self = self;
     tasks->round = round;
     tasks->snapshots = snapshots;
-    tasks->listen_fd = tasks->retry_timer = -1;
+    tasks->listen_fd = tasks->retry_timer = tasks->park_timer = -1;
     tasks->kill_up_to_round = -1;
     tasks->conns = zlistx_new();
     tasks->all = zlistx_new();

@@ -21,21 +21,7 @@
 #define RETRY_MS 50  /* between two rounds of SIGKILL while tasks are left */
 #define UNKNOWN (-1) /* status of a task whose end nobody has told */
 
-struct task {
-    struct dlr_agent_tasks *of;
-    const struct dlr_agent_conn *stepd; /* NULL: has left */
-    uint32_t round;
-    int32_t rank;
-    pid_t pid;
-    int pidfd; /* -1: it was gone before it could be watched, or is now */
-    bool killed;
-    bool told; /* its end, with status */
-    int status;
-    int64_t gone_ms; /* wall clock: who ended first is told from it */
-    int timer;       /* until an end without a status is told; -1 off */
-};
-
-static void say_task(struct task *t)
+static void say_task(struct dlr_agent_task *t)
 {
     dlr_agent_send_supervisor(
         t->of->base,
@@ -43,7 +29,7 @@ static void say_task(struct task *t)
                   "round", (json_int_t)t->round, "rank", t->rank, "pid", (int)t->pid));
 }
 
-static void say_exit(struct task *t)
+static void say_exit(struct dlr_agent_task *t)
 {
     dlr_agent_send_supervisor(t->of->base,
                               json_pack("{s:i, s:s, s:I, s:i, s:i, s:I}", "v",
@@ -59,13 +45,13 @@ void dlr_agent_tasks_before_end(struct dlr_agent_tasks *tasks, void (*fn)(void *
     tasks->before_end_arg = arg;
 }
 
-static void before_end(const struct task *t)
+static void before_end(const struct dlr_agent_task *t)
 {
     if (!t->killed && t->of->before_end)
         t->of->before_end(t->of->before_end_arg);
 }
 
-static void tell_end(struct task *t, int status)
+static void tell_end(struct dlr_agent_task *t, int status)
 {
     dlr_agent_timer_end(t->of->base, &t->timer);
     if (t->told)
@@ -73,12 +59,14 @@ static void tell_end(struct task *t, int status)
     before_end(t);
     t->told = true;
     t->status = status;
+    if (t->serves != t->round && !t->relay)
+        dlr_agent_stay_ended(t->of, t->rank, status);
     if (!t->gone_ms)
         t->gone_ms = dlr_wall_ns() / 1000000;
     say_exit(t);
 }
 
-static void unwatch_task(struct task *t)
+static void unwatch_task(struct dlr_agent_task *t)
 {
     if (t->pidfd < 0)
         return;
@@ -87,10 +75,11 @@ static void unwatch_task(struct task *t)
     t->pidfd = -1;
 }
 
-static struct task *find(const struct dlr_agent_tasks *tasks, uint32_t round,
-                         int32_t rank)
+static struct dlr_agent_task *find(const struct dlr_agent_tasks *tasks, uint32_t round,
+                                   int32_t rank)
 {
-    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all))
         if (t->round == round && t->rank == rank)
             return t;
     return NULL;
@@ -99,7 +88,8 @@ static struct task *find(const struct dlr_agent_tasks *tasks, uint32_t round,
 void dlr_agent_tasks_each(const struct dlr_agent_tasks *tasks,
                           void (*fn)(void *arg, pid_t pid), void *arg)
 {
-    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all))
         if (t->pidfd >= 0)
             fn(arg, t->pid);
 }
@@ -108,7 +98,8 @@ unsigned dlr_agent_tasks_left(const struct dlr_agent_tasks *tasks)
 {
     unsigned n = 0;
 
-    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all))
         n += t->pidfd >= 0;
     return n;
 }
@@ -117,13 +108,14 @@ unsigned dlr_agent_tasks_left(const struct dlr_agent_tasks *tasks)
  * what they forked goes with them. The group is still theirs while the pidfd is not
  * readable.
  */
-static void kill_group(const struct task *t)
+static void kill_group(const struct dlr_agent_task *t)
 {
     pid_t group = getpgid(t->pid);
 
     if (group <= 1 || group == getpgrp())
         return;
-    for (struct task *o = zlistx_first(t->of->all); o; o = zlistx_next(t->of->all))
+    for (struct dlr_agent_task *o = zlistx_first(t->of->all); o;
+         o = zlistx_next(t->of->all))
         if (o->pid == group && o->round == t->round) {
             kill(-group, SIGKILL);
             return;
@@ -133,7 +125,7 @@ static void kill_group(const struct task *t)
 /* EPERM: the task is still being made and is root's; the retry gets it. ESRCH: its
  * group's signal was quicker.
  */
-static void kill_task(struct task *t)
+static void kill_task(struct dlr_agent_task *t)
 {
     if (syscall(SYS_pidfd_send_signal, t->pidfd, SIGKILL, NULL, 0) == 0 ||
         errno == ESRCH)
@@ -144,7 +136,8 @@ static unsigned count_killed(const struct dlr_agent_tasks *tasks, uint32_t round
 {
     unsigned n = 0;
 
-    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all))
         n += t->round == round && t->killed;
     return n;
 }
@@ -152,36 +145,54 @@ static unsigned count_killed(const struct dlr_agent_tasks *tasks, uint32_t round
 static void say_clean(struct dlr_agent_tasks *tasks, uint32_t round, unsigned killed)
 {
     dlr_agent_send_supervisor(tasks->base,
-                              json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION,
-                                        "t", "clean", "round", (json_int_t)round,
-                                        "killed", (int)killed));
+                              json_pack("{s:i, s:s, s:I, s:i, s:i}", "v",
+                                        DLR_MSG_VERSION, "t", "clean", "round",
+                                        (json_int_t)round, "killed", (int)killed,
+                                        "parked", (int)dlr_agent_stay_count(tasks)));
 }
 
 static int retry(zloop_t *loop, int timer, void *arg);
 
-static void kill_ordered(struct dlr_agent_tasks *tasks)
+/* Not what processes have started that stay, or have stayed: theirs is the mark of the
+ * round that started them.
+ */
+static unsigned sweep(const struct dlr_agent_tasks *tasks)
 {
-    DLR_AUTO_FREE struct task **left = NULL;
+    int64_t until = tasks->kill_up_to_round;
+
+    for (const struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all))
+        if (t->pidfd >= 0 && (t->stays || t->serves > tasks->kill_up_to_round) &&
+            (int64_t)t->round <= until)
+            until = (int64_t)t->round - 1;
+    if (until < 0)
+        return 0;
+    return dlr_agent_sweep(&tasks->self->run, (uint32_t)until, tasks->spare_srun);
+}
+
+void dlr_agent_tasks_kill_ordered(struct dlr_agent_tasks *tasks)
+{
+    DLR_AUTO_FREE struct dlr_agent_task **left = NULL;
     unsigned n = 0;
 
     left = calloc(zlistx_size(tasks->all) + 1, sizeof(*left));
     if (!left)
         return;
-    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
-        if (t->pidfd >= 0 && t->round <= tasks->kill_up_to_round)
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all))
+        if (t->pidfd >= 0 && !t->stays && t->serves <= tasks->kill_up_to_round)
             left[n++] = t;
     for (unsigned i = 0; i < n; i++)
         kill_group(left[i]);
     for (unsigned i = 0; i < n; i++)
         kill_task(left[i]);
-    if (dlr_agent_sweep(&tasks->self->run, (uint32_t)tasks->kill_up_to_round,
-                        tasks->spare_srun) +
-            n >
-        0) {
+    if (sweep(tasks) + n > 0) {
         dlr_agent_timer(tasks->base, &tasks->retry_timer, RETRY_MS, retry, tasks);
         return;
     }
     dlr_agent_timer_end(tasks->base, &tasks->retry_timer);
+    if (dlr_agent_stay_waits(tasks))
+        return;
     say_clean(tasks, (uint32_t)tasks->kill_up_to_round,
               count_killed(tasks, (uint32_t)tasks->kill_up_to_round));
 }
@@ -191,15 +202,20 @@ static int retry(zloop_t *loop, int timer, void *arg)
     struct dlr_agent_tasks *tasks = arg;
 
     tasks->retry_timer = -1;
-    kill_ordered(tasks);
+    dlr_agent_tasks_kill_ordered(tasks);
     return 0;
 }
 
-static void doom(struct dlr_agent_tasks *tasks, uint32_t round)
+void dlr_agent_tasks_doom(struct dlr_agent_tasks *tasks, uint32_t round)
 {
     if ((int64_t)round > tasks->kill_up_to_round)
         tasks->kill_up_to_round = round;
-    kill_ordered(tasks);
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all))
+        if (t->serves <= tasks->kill_up_to_round)
+            t->stays = false;
+    dlr_agent_timer_end(tasks->base, &tasks->park_timer);
+    dlr_agent_tasks_kill_ordered(tasks);
 }
 
 void dlr_agent_tasks_kill_all(struct dlr_agent_tasks *tasks)
@@ -208,15 +224,16 @@ void dlr_agent_tasks_kill_all(struct dlr_agent_tasks *tasks)
 
     if (!tasks->round->known && zlistx_size(tasks->all) == 0)
         return; /* no round yet: the first one is not ended before it begins */
-    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
-        if (t->round > newest)
-            newest = t->round;
-    doom(tasks, newest);
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all))
+        if (t->serves > newest)
+            newest = t->serves;
+    dlr_agent_tasks_doom(tasks, newest);
 }
 
 static int end_unknown(zloop_t *loop, int timer, void *arg)
 {
-    struct task *t = arg;
+    struct dlr_agent_task *t = arg;
     uint32_t round = t->round;
     struct dlr_agent_tasks *tasks = t->of;
 
@@ -228,13 +245,16 @@ static int end_unknown(zloop_t *loop, int timer, void *arg)
 
 static int on_end(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
-    struct task *t = arg;
+    struct dlr_agent_task *t = arg;
 
     t->gone_ms = dlr_wall_ns() / 1000000;
     before_end(t);
     unwatch_task(t);
-    if (t->round <= t->of->kill_up_to_round)
-        kill_ordered(t->of); /* the last one gone: the node is clean at once */
+    if (t->stays) /* the others of this node start again with it */
+        dlr_agent_tasks_doom(t->of, (uint32_t)t->of->kill_up_to_round);
+    else if (t->serves <= t->of->kill_up_to_round)
+        dlr_agent_tasks_kill_ordered(
+            t->of); /* the last one: the node is clean at once */
     if (t->told)
         dlr_agent_tasks_settle(t->of, t->round);
     else if (!t->stepd)
@@ -268,7 +288,7 @@ static pid_t parent_of(pid_t pid)
 void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *stepd,
                          int32_t rank, pid_t pid)
 {
-    struct task *t;
+    struct dlr_agent_task *t;
     int pidfd;
 
     if (rank < 0 || pid <= 1 || find(tasks, stepd->round, rank))
@@ -281,13 +301,16 @@ void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *s
     t = calloc(1, sizeof(*t));
     if (!t)
         return;
-    *t = (struct task){.of = tasks,
-                       .stepd = stepd,
-                       .round = stepd->round,
-                       .rank = rank,
-                       .pid = pid,
-                       .pidfd = pidfd,
-                       .timer = -1};
+    *t = (struct dlr_agent_task){.of = tasks,
+                                 .stepd = stepd,
+                                 .round = stepd->round,
+                                 .serves = stepd->round,
+                                 .relay =
+                                     dlr_agent_stay_relays(tasks, stepd->round, rank),
+                                 .rank = rank,
+                                 .pid = pid,
+                                 .pidfd = pidfd,
+                                 .timer = -1};
     zlistx_add_end(tasks->all, t);
     say_task(t);
     if (pidfd >= 0)
@@ -295,13 +318,13 @@ void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *s
     else
         dlr_agent_timer(tasks->base, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
     if (t->round <= tasks->kill_up_to_round)
-        kill_ordered(tasks);
+        dlr_agent_tasks_doom(tasks, (uint32_t)tasks->kill_up_to_round);
 }
 
 void dlr_agent_tasks_exit(struct dlr_agent_tasks *tasks, uint32_t round, int32_t rank,
                           int status)
 {
-    struct task *t = find(tasks, round, rank);
+    struct dlr_agent_task *t = find(tasks, round, rank);
 
     if (!t)
         return;
@@ -323,7 +346,8 @@ static void say_orphaned(struct dlr_agent_tasks *tasks, uint32_t round)
 static bool has_untold(const struct dlr_agent_tasks *tasks,
                        const struct dlr_agent_conn *stepd)
 {
-    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all))
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all))
         if (t->stepd == stepd && !t->told)
             return true;
     return false;
@@ -337,7 +361,8 @@ void dlr_agent_tasks_step_gone(struct dlr_agent_tasks *tasks,
     if (!dlr_agent_ends(tasks->base) &&
         (int64_t)stepd->round > tasks->kill_up_to_round && has_untold(tasks, stepd))
         say_orphaned(tasks, stepd->round);
-    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all)) {
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all)) {
         if (t->stepd != stepd)
             continue;
         t->stepd = NULL;
@@ -351,7 +376,7 @@ void dlr_agent_tasks_step_gone(struct dlr_agent_tasks *tasks,
         return;
     dlr_warn("%s: the step of round %u has left, its tasks have not: killing them",
              tasks->self->node, stepd->round);
-    doom(tasks, stepd->round);
+    dlr_agent_tasks_doom(tasks, stepd->round);
 }
 
 static bool has_stepd(const struct dlr_agent_tasks *tasks, uint32_t round)
@@ -369,8 +394,9 @@ void dlr_agent_tasks_settle(struct dlr_agent_tasks *tasks, uint32_t round)
 
     if (dlr_agent_ends(tasks->base) || (int64_t)round <= tasks->kill_up_to_round ||
         has_stepd(tasks, round))
-        return; /* of a round that ends kill_ordered() tells the end */
-    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all)) {
+        return; /* of a round that ends, kill_ordered tells it */
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all)) {
         if (t->round != round)
             continue;
         if (t->pidfd >= 0 || !t->told)
@@ -381,7 +407,7 @@ void dlr_agent_tasks_settle(struct dlr_agent_tasks *tasks, uint32_t round)
         say_clean(tasks, round, count_killed(tasks, round));
 }
 
-static void free_task(struct task *t)
+static void free_task(struct dlr_agent_task *t)
 {
     dlr_agent_timer_end(t->of->base, &t->timer);
     unwatch_task(t);
@@ -390,7 +416,7 @@ static void free_task(struct task *t)
 
 void dlr_agent_tasks_forget(struct dlr_agent_tasks *tasks, uint32_t round)
 {
-    struct task *t = zlistx_first(tasks->all);
+    struct dlr_agent_task *t = zlistx_first(tasks->all);
 
     while (t) {
         if (t->round < round && t->pidfd < 0 && t->told) {
@@ -413,7 +439,8 @@ void dlr_agent_tasks_send_stepd(struct dlr_agent_tasks *tasks, uint32_t round)
 
 void dlr_agent_tasks_resend(struct dlr_agent_tasks *tasks)
 {
-    for (struct task *t = zlistx_first(tasks->all); t; t = zlistx_next(tasks->all)) {
+    for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
+         t = zlistx_next(tasks->all)) {
         say_task(t);
         if (t->told)
             say_exit(t);
@@ -427,9 +454,10 @@ void dlr_agent_tasks_resend(struct dlr_agent_tasks *tasks)
 
 void dlr_agent_tasks_drop(struct dlr_agent_tasks *tasks)
 {
-    struct task *t;
+    struct dlr_agent_task *t;
 
     dlr_agent_timer_end(tasks->base, &tasks->retry_timer);
+    dlr_agent_timer_end(tasks->base, &tasks->park_timer);
     while ((t = zlistx_detach(tasks->all, NULL)))
         free_task(t);
 }
@@ -438,7 +466,7 @@ void dlr_agent_tasks_kill(struct dlr_agent_tasks *tasks, uint32_t round,
                           bool spare_srun)
 {
     tasks->spare_srun = spare_srun;
-    doom(tasks, round);
+    dlr_agent_tasks_doom(tasks, round);
     dlr_agent_tasks_settle(tasks, round);
 }
 

@@ -55,6 +55,11 @@ void dlr_agent_claims_resend(struct dlr_agent_tasks *tasks);
  */
 void dlr_agent_tasks_kill(struct dlr_agent_tasks *tasks, uint32_t round,
                           bool spare_srun);
+/* The same, but processes that can stay when a round ends (ckpt/resilient.h) have limit_ms
+ * to park. The node is clean then, too.
+ */
+void dlr_agent_tasks_park(struct dlr_agent_tasks *tasks, uint32_t round,
+                          int64_t limit_ms);
 /* Of all rounds; the srun is left alone as it was told last. */
 void dlr_agent_tasks_kill_all(struct dlr_agent_tasks *tasks);
 void dlr_agent_tasks_kill_with_srun(struct dlr_agent_tasks *tasks); /* not left alone */

@@ -8,6 +8,25 @@
 #include "mpi_launcher/agent/base/conn.h"
 #include "mpi_launcher/agent/tasks/tasks.h"
 
+/* A task as a process. */
+struct dlr_agent_task {
+    struct dlr_agent_tasks *of;
+    const struct dlr_agent_conn *stepd; /* NULL: has left */
+    uint32_t round;
+    int32_t rank;
+    pid_t pid;
+    int pidfd; /* -1: it was gone before it could be watched, or is now */
+    bool killed;
+    bool told; /* its end, with status */
+    int status;
+    int64_t gone_ms; /* wall clock: who ended first is told from it */
+    /* tasks/stay.c: */
+    uint32_t serves; /* the round that it is of, at first the one that started it */
+    bool stays;      /* it is parked, or is to be */
+    bool relay;      /* it stands for a process that stayed */
+    int timer;       /* until an end without a status is told; -1 off */
+};
+
 struct dlr_agent_tasks {
     struct dlr_agent_base *base;
     const struct dlr_agent_self *self;
@@ -17,10 +36,11 @@ struct dlr_agent_tasks {
     void *before_end_arg;
     int listen_fd;            /* -1: not */
     zlistx_t *conns;          /* struct dlr_agent_conn */
-    zlistx_t *all;            /* struct task */
+    zlistx_t *all;            /* struct dlr_agent_task */
     int64_t kill_up_to_round; /* every round up to it is to be killed; -1 none */
     bool spare_srun;          /* its srun has their last output to write yet */
     int retry_timer;          /* -1: off */
+    int park_timer;           /* -1: off */
     bool asked;               /* the supervisor wants to know which ranks are here */
     unsigned lost; /* workers that were welcomed in this turn, and have gone */
 };
@@ -40,11 +60,43 @@ void dlr_agent_tasks_send_stepd(struct dlr_agent_tasks *tasks, uint32_t round);
 /* Forgets ended tasks of rounds before this one. */
 void dlr_agent_tasks_forget(struct dlr_agent_tasks *tasks, uint32_t round);
 void dlr_agent_tasks_drop(struct dlr_agent_tasks *tasks); /* all */
+/* Kills all tasks that serve rounds up to this one, those that stay, too. */
+void dlr_agent_tasks_doom(struct dlr_agent_tasks *tasks, uint32_t round);
+/* Those that are ordered and do not stay; says "clean" when none is left. */
+void dlr_agent_tasks_kill_ordered(struct dlr_agent_tasks *tasks);
 
 /* --- rank_claims.c */
 void dlr_agent_claims_hello(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *c);
 void dlr_agent_claims_gone(struct dlr_agent_tasks *tasks,
                            struct dlr_agent_conn *c); /* it closes */
+
+/* --- stay.c */
+/* The connection of a process that can stay has said that it is parked; it closes. */
+void dlr_agent_stay_parked(struct dlr_agent_conn *c);
+void dlr_agent_stay_gone(struct dlr_agent_tasks *tasks, const struct dlr_agent_conn *c);
+/* A task of the round that runs stands for a process that is parked, or hears that there
+ * is none. fds are the caller's. 0 or -errno.
+ */
+int dlr_agent_stay_relay(struct dlr_agent_conn *c, const struct dlr_local_msg *m,
+                         const int *fds, unsigned nfds);
+/* Another round begins: who is not of it here does not stay. */
+void dlr_agent_stay_round(struct dlr_agent_tasks *tasks);
+
+/* --- parked.c */
+/* The connection of this kind and rank, NULL: there is none. */
+struct dlr_agent_conn *dlr_agent_stay_find(const struct dlr_agent_tasks *tasks,
+                                           enum dlr_agent_conn_kind kind, int32_t rank);
+/* A message of its round and rank. */
+void dlr_agent_stay_tell(const struct dlr_agent_conn *c, enum dlr_local_type type,
+                         uint64_t arg);
+/* A task of the round stands for a process that stayed. */
+bool dlr_agent_stay_relays(const struct dlr_agent_tasks *tasks, uint32_t round,
+                           int32_t rank);
+/* A process that stayed has ended so: whoever stands for it hears it. */
+void dlr_agent_stay_ended(struct dlr_agent_tasks *tasks, int32_t rank, int status);
+/* Any is not parked yet that is to be; how many are. */
+bool dlr_agent_stay_waits(const struct dlr_agent_tasks *tasks);
+unsigned dlr_agent_stay_count(const struct dlr_agent_tasks *tasks);
 
 /* --- sweep.c */
 /* Kills every process of the run and of rounds up to this one, by the marks in its
