@@ -54,12 +54,13 @@ $(eval $(call product,dlrover-data,ckpt/stream/main.c))
 $(eval $(call product,dlrover-rendezvous,mpi_launcher/rendezvous/main.c))
 $(eval $(call product,dlrover-slurm,mpi_launcher/slurm/main.c))
 $(eval $(call product,dlrover-stderr,spank/task/stderr_main.c))
+$(eval $(call product,dlrover-relay,spank/task/relay_main.c))
 $(eval $(call product,dlrover-gpu,device/gpu_main.c))
 
 # Of the folders that are called from outside all, of the others what that needs.
 whole = -Wl,--whole-archive $(patsubst %,$(BUILD)/lib/%.a,$(1)) -Wl,--no-whole-archive -shared -Wl,--version-script=$(2) -Wl,-z,nodelete
 $(BUILD)/libdlrover.so: $(MARK) $(call libs,ckpt/open) ckpt/libdlrover.symbols
-	$(call link,$(call whole,ckpt/open ckpt/client,ckpt/libdlrover.symbols) -Wl$(comma)-soname=libdlrover.so.0,$(call foreign,ckpt/open))
+	$(call link,$(call whole,ckpt/open ckpt/client ckpt/supervised,ckpt/libdlrover.symbols) -Wl$(comma)-soname=libdlrover.so.0,$(call foreign,ckpt/open))
 	$(Q)ln -sf $(@F) $@.0
 $(BUILD)/spank_dlrover.so: DLR_LINK_HARDEN := -Wl,-z,relro,-z,lazy
 $(BUILD)/spank_dlrover.so: $(MARK) $(call libs,spank) spank/dlr_spank.symbols

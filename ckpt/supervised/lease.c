@@ -155,6 +155,24 @@ static int start(struct dlr_err *err)
     return 0;
 }
 
+/* The old page stays mapped, the thread may look at it still. */
+static void leave(struct dlr_page *old)
+{
+    atomic_fetch_add(&old->lease_seq, 1);
+    wake(old);
+}
+
+void dlr_lease_rest(void)
+{
+    static struct dlr_page none;
+
+    if (lease.pid != getpid())
+        return;
+    atomic_store(&none.lease_ns, DLR_PAGE_HELD);
+    leave(atomic_exchange(&lease.page, &none));
+    arm(DLR_PAGE_HELD);
+}
+
 int dlr_lease_follow(int page_fd, struct dlr_err *err)
 {
     struct dlr_page *page =
@@ -167,10 +185,6 @@ int dlr_lease_follow(int page_fd, struct dlr_err *err)
     old = atomic_exchange(&lease.page, page);
     if (lease.pid != getpid())
         return start(err);
-    /* The old page stays mapped, the thread may look at it still. Nobody else writes it
-     * now.
-     */
-    atomic_fetch_add(&old->lease_seq, 1);
-    wake(old);
+    leave(old);
     return 0;
 }

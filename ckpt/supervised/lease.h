@@ -15,4 +15,7 @@
  */
 int dlr_lease_follow(int page_fd, struct dlr_err *err);
 
+/* Until then this process, which waits for a round, lives without one. */
+void dlr_lease_rest(void);
+
 #endif

@@ -286,8 +286,9 @@ static bool finds_libslurm(const char *libexec, struct dlr_doctor_result *ret)
 void dlr_doctor_programs(const struct dlr_doctor *d, struct dlr_doctor_result *ret)
 {
     static const char *const names[] = {
-        "dlrover-keeper",     "dlrover-supervisor", "dlrover-agent",  "dlrover-data",
-        "dlrover-rendezvous", "dlrover-slurm",      "dlrover-stderr", "dlrover-gpu",
+        "dlrover-keeper", "dlrover-supervisor", "dlrover-agent",
+        "dlrover-data",   "dlrover-rendezvous", "dlrover-slurm",
+        "dlrover-stderr", "dlrover-relay",      "dlrover-gpu",
     };
     struct dlr_plugstack_line line;
     char libexec[PATH_MAX], path[PATH_MAX], *cut;

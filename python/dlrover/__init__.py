@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import typing
 
-from ._checkpoint import Checkpoint, Error, SavedRegion
+from ._checkpoint import Checkpoint, Error, RoundEnded, SavedRegion
 
 if typing.TYPE_CHECKING:
     import torch
 
+    from ._resilient import Round
     from ._torch import Bound
 
-__all__ = ["Checkpoint", "Error", "SavedRegion", "bind"]
+__all__ = ["Checkpoint", "Error", "RoundEnded", "SavedRegion", "bind", "resilient", "round"]
 
 
 def bind(model: torch.nn.Module, optimizer: typing.Any = None, extra: typing.Any = None,
@@ -28,6 +29,22 @@ def bind(model: torch.nn.Module, optimizer: typing.Any = None, extra: typing.Any
     from ._torch import bind as bind_torch  # pylint: disable=import-outside-toplevel
 
     return bind_torch(model, optimizer, extra, replicated, **more)
+
+
+def resilient(function: typing.Callable[..., typing.Any]) -> typing.Callable[..., typing.Any]:
+    """Calls function again, in the same process, when its round ends because another node was lost. What it must make
+    again each time: docs/resilient.md.
+    """
+    from ._resilient import resilient as decorate  # pylint: disable=import-outside-toplevel
+
+    return decorate(function)
+
+
+def round() -> Round:  # pylint: disable=redefined-builtin
+    """The same as a context: `with dlrover.round() as r:` in a loop, again while r.ended."""
+    from ._resilient import Round as Context  # pylint: disable=import-outside-toplevel
+
+    return Context()
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -24,8 +24,15 @@ WAIT_S = 0.5  # a part of a longer wait: Ctrl-C and close() end it after one
 TORCH_NAMES = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 
 
+opened: weakref.WeakSet[Checkpoint] = weakref.WeakSet()  # those that may have to be closed with their round
+
+
 class Error(OSError):
     """A call failed; errno and the library's reason."""
+
+
+class RoundEnded(Exception):
+    """Another node of the job was lost. Raised inside dlrover.round(), which catches it."""
 
 
 class SavedRegion(typing.NamedTuple):
@@ -133,6 +140,7 @@ class Checkpoint:
         self._kept = []  # what must live as long as its address is known
         self._check(lib.dlr_ckpt_open(conf, handle))
         self._handle = handle
+        opened.add(self)
         self._let_go = weakref.finalize(self, _let_go, handle, self._kept)
 
     @property

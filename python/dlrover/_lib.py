@@ -66,6 +66,9 @@ CALLS = {
     "dlr_ckpt_stats": (None, HANDLE, ctypes.POINTER(Stats)),
     "dlr_ckpt_error": (ctypes.c_char_p, HANDLE),
     "dlr_ckpt_close": (None, HANDLE),
+    "dlr_resilient_open": (ctypes.c_int, ctypes.POINTER(HANDLE)),
+    "dlr_resilient_wait": (ctypes.c_int, HANDLE, ctypes.c_int),
+    "dlr_resilient_next": (ctypes.c_int, HANDLE),
 }
 
 

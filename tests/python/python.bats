@@ -32,6 +32,18 @@ spoil() { # FILE
     tail -c 1 "$1" | tr '\000-\377' '\001-\377\000' | dd of="$1" bs=1 seek=$((size - 1)) conv=notrunc 2>/dev/null
 }
 
+@test "a process that stays leaves two rounds, and begins again in the next" {
+    run "$python" tests/python/python_resilient.py
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c "round [45] ended because a node was lost" <<<"$output")" -eq 2 ]
+    grep "round 4 has ended, and thread 'left over' that was started in it still runs" <<<"$output"
+    grep "this process is in a round already" <<<"$output"
+    # Where nothing supervises it is called once.
+    run "$python" -c 'import dlrover; print(dlrover.resilient(lambda x: x)(3))'
+    [ "$output" = 3 ]
+}
+
 @test "a killed training with Adam ends with the same bits" {
     train adam
     [ "${again%%$'\n'*}" = "from 5" ]

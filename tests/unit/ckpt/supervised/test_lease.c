@@ -94,6 +94,8 @@ static void begin_child(int in, int out)
     _exit(0);
 }
 
+#define RESTS (-2) /* as more_fd: it waits for a round */
+
 /* A worker that follows a page with this lease; more_fd (-1: none) is followed after
  * it.
  */
@@ -117,6 +119,8 @@ static struct worker begin(uint64_t lease_ns, int more_fd)
         if (dlr_lease_follow(w.page_fd, &err) < 0 ||
             (more_fd >= 0 && dlr_lease_follow(more_fd, &err) < 0))
             _exit(1);
+        if (more_fd == RESTS)
+            dlr_lease_rest();
         if (forks) {
             begin_child(in[0], out[1]);
             for (;;)
@@ -180,6 +184,17 @@ static void a_lease_that_runs_out_kills(void **state)
     assert_true(heard(&w));
     set_lease(w.page, in_ms(SOON_MS));
     assert_int_equal(end(&w), SIGKILL);
+}
+
+static void a_process_that_waits_for_a_round_has_no_lease(void **state)
+{
+    struct worker w = begin(in_ms(LONG_MS), RESTS);
+
+    assert_true(heard(&w));
+    set_lease(w.page, in_ms(SOON_MS));
+    wait_until(in_ms(2 * SOON_MS));
+    assert_true(answers(&w));
+    leave(&w);
 }
 
 /* Stops the worker while its lease runs; false: the lease was over first. */
@@ -323,6 +338,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lease_that_runs_out_kills),
+        cmocka_unit_test(a_process_that_waits_for_a_round_has_no_lease),
         cmocka_unit_test(a_stopped_process_is_killed_where_it_stands),
         cmocka_unit_test(one_that_is_over_already_kills_before_a_word),
         cmocka_unit_test(a_renewed_one_does_not),

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stays in the process over the loss of another node: docs/resilient.md."""
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import multiprocessing
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+import types
+import typing
+
+from . import _checkpoint, _lib
+from ._checkpoint import RoundEnded
+
+ERROR_S = 0.5  # for the program's own calls to fail, before an exception is raised in it
+WORD_S = 3  # a failed call may have heard of a lost node before the supervisor has
+NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR",
+         "MASTER_PORT")
+PREFIXES = ("SLURM_", "SLURMD_", "DLROVER_")
+
+
+def _say(text):
+    print(f"dlrover: {text}", file=sys.stderr, flush=True)
+
+
+def _connections():
+    """Open TCP connections of this process: inode and descriptor."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            fd = int(name)
+            inode = os.readlink(f"/proc/self/fd/{fd}")
+            if not inode.startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(fd)) as own:
+                if own.type == socket.SOCK_STREAM and own.family in (socket.AF_INET, socket.AF_INET6):
+                    own.getpeername()
+                    found[inode] = fd
+        except (OSError, ValueError):
+            continue  # closed meanwhile, or not connected
+    return found
+
+
+def _shut(before):
+    """Ends the connections that were made since: who waits in a collective call gets an error."""
+    for inode, fd in _connections().items():
+        if inode in before:
+            continue
+        try:
+            with socket.socket(fileno=os.dup(fd)) as own:
+                own.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+
+def _groups():
+    """torch.distributed, where it was used."""
+    dist = sys.modules.get("torch.distributed")
+    return dist if dist and dist.is_available() and dist.is_initialized() else None
+
+
+def _abort():
+    """NCCL's calls wait on the device, where no socket ends them."""
+    dist = _groups()
+    abort = getattr(getattr(dist, "distributed_c10d", None), "_abort_process_group", None)
+    if dist and abort and "nccl" in str(dist.get_backend()):
+        abort()
+
+
+def _leave_groups():
+    dist = _groups()
+    if not dist:
+        return
+    try:
+        dist.destroy_process_group()
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        _say(f"the process group could not be left: {error}")
+
+
+def _sync_environment():
+    """The library has set them for C."""
+    entries = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+    for entry in iter(entries):
+        if entry is None:
+            return
+        name, _, value = os.fsdecode(entry).partition("=")
+        if name in NAMES or name.startswith(PREFIXES):
+            os.environ[name] = value
+
+
+class _Process:
+    """What this process has of its rounds, once."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.handle = _lib.HANDLE()
+        self.word = threading.Event()  # the round has ended
+        self.inside = None  # the thread that is in a round
+        self.outside = threading.Event()  # it is not any more
+        self.connections = {}  # from before it
+        code = _checkpoint.lib.dlr_resilient_open(self.handle)
+        self.stays = code == 0
+        if self.stays:
+            self._watch()
+
+    def _watch(self):
+        threading.Thread(target=self._await_word, name="dlrover-round", daemon=True).start()
+
+    def _await_word(self):
+        while True:
+            code = _checkpoint.lib.dlr_resilient_wait(self.handle, -1)
+            if code < 0:
+                return  # the agent is gone, and ends us
+            if code:
+                break
+        with self.lock:
+            self.word.set()
+            if self.inside is None:
+                return
+        _shut(self.connections)
+        _abort()
+        # Most leave by the error of a call. An exception that meets them on their way out would end the program.
+        if self.outside.wait(ERROR_S):
+            return
+        with self.lock:
+            if self.inside is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.inside), ctypes.py_object(RoundEnded))
+
+    def enter(self):
+        with self.lock:
+            if self.inside is not None:
+                raise RuntimeError("dlrover.round(): this process is in a round already")
+            self.connections = _connections() if self.stays else {}
+            if self.word.is_set():
+                return False
+            self.inside = threading.get_ident()
+            self.outside.clear()
+        return True
+
+    def leave(self):
+        with self.lock:
+            thread, self.inside = self.inside, None
+            self.outside.set()
+            if thread is not None:  # what was not delivered yet
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
+
+    def ended(self, error):
+        """Whether the round has: a connection that broke may be the first sign of it."""
+        if not self.stays:
+            return False
+        if isinstance(error, (RuntimeError, OSError)):
+            return self.word.wait(WORD_S)
+        return self.word.is_set()
+
+    def next_round(self):
+        code = _checkpoint.lib.dlr_resilient_next(self.handle)
+        if code < 0:
+            os._exit(1)  # its node is without an agent
+        _sync_environment()
+        self.word.clear()
+        self._watch()
+
+
+_own: typing.Optional[_Process] = None
+
+
+def _process():
+    global _own  # pylint: disable=global-statement
+    if _own is None:
+        _own = _Process()
+    return _own
+
+
+class Round:
+    """A round in which this process takes part. ended: it has ended, because another node was lost; when that is
+    known, this process has left it and the next one has begun. number: of the round.
+    """
+
+    def __init__(self) -> None:
+        self.ended = False
+        self.number = 0
+        self._threads: set[threading.Thread] = set()
+
+    def __enter__(self) -> Round:
+        process = _process()
+        while not process.enter():  # it ended between two of them
+            self._pass(process, time.monotonic())
+        self.number = int(os.environ.get("DLROVER_ROUND", 0))
+        self._threads = set(threading.enumerate())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: types.TracebackType | None) -> bool:
+        process = _process()
+        began = time.monotonic()
+        process.leave()
+        if error is not None and not isinstance(error, Exception):
+            return False  # Ctrl-C, sys.exit()
+        if not process.ended(error):
+            return False
+        self.ended = True
+        while error is not None:  # its frames hold what was made in the round
+            traceback.clear_frames(error.__traceback__)
+            error = error.__context__
+        del error, trace
+        self._pass(process, began)
+        return True
+
+    def _pass(self, process, began):
+        for checkpoint in list(_checkpoint.opened):
+            checkpoint.close()
+        _leave_groups()
+        gc.collect()
+        for line in self._check():
+            _say(line)
+        left = time.monotonic()
+        process.next_round()
+        _say(f"round {self.number} ended because a node was lost; left it in {left - began:.2f} s, this process goes on "
+             f"in round {os.environ.get('DLROVER_ROUND')} after {time.monotonic() - began:.2f} s")
+
+    def _check(self):
+        """What should not be left of the round."""
+        where = f"round {self.number} has ended, and"
+        if _groups():
+            yield f"{where} its process group is still there"
+        for thread in threading.enumerate():
+            if thread not in self._threads and thread.name != "dlrover-round" and self._threads:
+                yield f"{where} thread '{thread.name}' that was started in it still runs"
+        for child in multiprocessing.active_children():
+            yield f"{where} process '{child.name}' ({child.pid}) that was started in it still runs"
+        parallel = getattr(sys.modules.get("torch.nn.parallel"), "DistributedDataParallel", None)
+        if parallel and any(isinstance(thing, parallel) for thing in gc.get_objects()):
+            yield f"{where} a DistributedDataParallel of it is still held: wrap the model again in each round"
+
+
+def resilient(function: typing.Callable[..., typing.Any]) -> typing.Callable[..., typing.Any]:
+    """See dlrover.resilient."""
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        while True:
+            with Round() as current:
+                result = function(*args, **kwargs)
+            if not current.ended:
+                return result
+            result = None
+
+    return call
