@@ -64,6 +64,7 @@ def parse():
     add("--save-weights", metavar="FILE", help="at the end rank 0 writes weights and moments")
     add("--every", type=int, default=1, help="print each N-th step")
     add("--hash-log", metavar="FILE", help="each rank appends 'step hash rank' after each step")
+    add("--resilient", action="store_true", help="stay in this process when another node is lost")
     add("--timeout", type=int, default=300, metavar="S", help="limit of one wait for the others")
     args = parser.parse_args()
     for name in ("steps", "batch", "every", "timeout"):
@@ -242,16 +243,24 @@ def finish(args, rank, world, model, optimizer):
         print(f"done: {args.steps} steps, state {value}", flush=True)
 
 
-def main():
-    args = parse()
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+def run(args):
     rank, world = join(args.timeout)
     text = load_text(args.text, rank, world)
     model, optimizer = train(args, rank, world, text)
     finish(args, rank, world, model, optimizer)
     if world > 1:
         dist.destroy_process_group()
+
+
+def main():
+    args = parse()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    if args.resilient:
+        import dlrover  # pylint: disable=import-outside-toplevel
+        dlrover.resilient(run)(args)
+    else:
+        run(args)
 
 
 if __name__ == "__main__":

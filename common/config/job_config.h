@@ -53,6 +53,7 @@ struct dlr_job_config {
     uint64_t stdin_spool;         /* bytes of a pipe kept for later rounds */
     enum dlr_bind bind;           /* of the ranks of a node */
     bool lease_timer;             /* workers with libdlrover carry a timer that kills */
+    bool in_process;              /* processes may stay over the loss of a node */
     int64_t agent_timeout_ms;     /* agents of a job to start and report */
     int64_t rendezvous_timeout_ms; /* one rendezvous */
     int64_t transfer_timeout_ms;   /* copies moved before a round starts */
@@ -60,6 +61,7 @@ struct dlr_job_config {
     int64_t start_timeout_ms;      /* nodes and tasks that are still being started */
     int64_t restore_timeout_ms;    /* from the start of the tasks to the last restore */
     int64_t end_timeout_ms;        /* a round's processes to be gone */
+    int64_t park_timeout_ms;       /* processes that stay to leave a round */
     int64_t persist_timeout_ms;    /* survivors to write their state before a requeue */
     int64_t requeue_timeout_ms;    /* slurmctld to take a requeue */
     int64_t election_timeout_ms;   /* agents without a supervisor to agree */

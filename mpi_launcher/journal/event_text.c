@@ -85,7 +85,7 @@ static const struct {
     {"round_end", "round {round} ends: {why}[; at step {step}]"
                   "[; committed {committed:version}]"},
     {"explained", "round {round} ended, as is known now: {why}"},
-    {"cleared", "nothing of round {round} is left[ after {took_ms:ms}]"},
+    {"cleared", "nothing of round {round} is left[ after {took_ms:ms}][, {parked} processes stay]"},
     {"persist", "[survivors wrote {version:version}: {files#file}][ in {took_ms:ms}]"
                 "[{version:null}no checkpoint was written][: {why}]"},
     {"persisted", "[{version:version} is on the disk: {files#file}][ in {took_ms:ms}]"

@@ -119,6 +119,7 @@ static void on_clean(struct dlr_sup *s, unsigned node, const json_t *msg)
 
     if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0)
         return;
+    dlr_sup_on_parked(s->rounds, node, msg);
     if (s->members->list[node].here)
         dlr_policy_clean(s->policy, node, round, dlr_sup_now());
     else if (round >= dlr_policy_round(s->policy))

@@ -123,14 +123,17 @@ class _Process:
             self.word.set()
             if self.inside is None:
                 return
-        _shut(self.connections)
-        _abort()
-        # Most leave by the error of a call. An exception that meets them on their way out would end the program.
-        if self.outside.wait(ERROR_S):
-            return
-        with self.lock:
-            if self.inside is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.inside), ctypes.py_object(RoundEnded))
+        # Most leave by the error of a call. An exception that meets them on their way out would end the program. Who
+        # has connected meanwhile waits again.
+        while not self.outside.is_set():
+            _shut(self.connections)
+            _abort()
+            if self.outside.wait(ERROR_S):
+                return
+            with self.lock:
+                if self.inside is not None:
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.inside),
+                                                               ctypes.py_object(RoundEnded))
 
     def enter(self):
         with self.lock:

@@ -8,7 +8,7 @@ export WAIT=180 # four interpreters import torch on two cores
 
 setup_file() {
     /usr/bin/python3 -c 'import torch' 2>/dev/null || skip "python3-torch is not installed"
-    cluster_up 5 2
+    cluster_up 6 2
     job_file torch.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j
@@ -34,6 +34,24 @@ teardown_file() { cluster_down; }
     cmp "$(alice_home)/run.weights" "$(alice_home)/ref.weights"
     [ "$(cat "$(alice_home)"/{run,ref}.hashes | awk '{print $1, $2}' | sort -u | wc -l)" -eq $STEPS ]
     nothing_left n1 n3 n4 n5
+}
+
+@test "the processes of the nodes that are left stay in-process over two losses, to the same bits" {
+    [ -e "$(alice_home)/ref.weights" ] || skip "the undisturbed run is the first test's"
+    job=$(submit -N6 --dlrover=on --dlrover-spares=2 --dlrover-set=in-process=on,park-timeout=10s \
+        torch.sh stay --resilient)
+    await "$job" "e['event']=='progress' and e['commits']>=3"
+    "$VC" kill n2
+    await "$job" "e['event']=='cleared' and e['parked']==3"
+    await "$job" "e['event']=='restored' and e['round']==1"
+    "$VC" kill n3
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    events "$job" 'select(.event=="cleared").parked' | head -n 2 | sort -u >"$BATS_TEST_TMPDIR/parked"
+    [ "$(cat "$BATS_TEST_TMPDIR/parked")" = 3 ]
+    # Ranks 0 and 3 are the processes that began: nobody else says so twice.
+    [ "$(grep -c "this process goes on in round" "$(alice_home)/out.$job")" -ge 6 ]
+    cmp "$(alice_home)/stay.weights" "$(alice_home)/ref.weights"
+    nothing_left n1 n4 n5 n6
 }
 
 @test "DCP: sharded state comes back from memory after a node died, on fewer and more ranks from files" {

@@ -60,6 +60,8 @@ void dlr_sup_workers_state(const struct dlr_sup_rounds *rounds, json_t *state)
 
     json_object_set_new(state, "workers_pid",
                         json_integer(former ? former : rounds->workers.pid));
+    if (rounds->stay.n > 0)
+        json_object_set_new(state, "stay_pids", dlr_sup_stay_state(rounds));
 }
 
 void dlr_sup_round_state(const struct dlr_sup_rounds *rounds, json_t *state)
@@ -126,6 +128,7 @@ void dlr_sup_round_take(struct dlr_sup_rounds *rounds, const json_t *state)
 
     dlr_msg_uint(state, "workers_pid", INT32_MAX, &pid);
     dlr_sup_adopt_child((pid_t)pid, &rounds->former_workers);
+    dlr_sup_stay_take(rounds, json_object_get(state, "stay_pids"));
     if (!dlr_sup_agents_there(rounds->env.steps) || pid <= 1 ||
         (!rounds->former_workers.pid &&
          dlr_child_exits_find(*rounds->env.state_fd, (pid_t)pid, &status) < 0) ||

@@ -156,6 +156,8 @@ static int worker_env(struct dlr_sup_rounds *rounds, uint32_t round,
     rc |= dlr_env_set(env, "DLROVER_MASTER_PORT", "%u", port);
     rc |= dlr_env_set(env, "DLROVER_AGENT_SOCKET", "%s/agent.sock",
                       rounds->env.info->memory);
+    if (dlr_sup_stay_can(rounds))
+        rc |= dlr_env_set(env, "DLROVER_IN_PROCESS", "1");
     rc |= dlr_sup_shape_env(rounds->env.planning, env);
     rc |= bind_env(rounds, env);
     rc |= dlr_srun_pmix_env(env);
@@ -181,6 +183,9 @@ static void worker_words(struct dlr_sup_rounds *rounds, struct dlr_words *w)
     if (rounds->launched || *rounds->env.took_over || rounds->env.info->incarnation)
         dlr_words_add(w,
                       "--open-mode=append"); /* later rounds go on where one stopped */
+    if (dlr_sup_stay_can(rounds))
+        dlr_words_add(w, "--no-kill"); /* slurmctld finds out later what we know */
+    dlr_sup_stay_words(rounds, w);
     for (char **p = program ? program : rounds->env.step->program; *p; p++)
         dlr_words_add(w, "%s", *p);
 }
@@ -204,6 +209,7 @@ static int workers_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     dlr_sup_unwatch(rounds->env.io, rounds->workers.pidfd);
     status = dlr_proc_reap(&rounds->workers);
+    dlr_sup_stay_end(rounds); /* who stood for those that stayed has ended with them */
     dlr_sup_step_ended(rounds, status);
     return dlr_sup_rounds_go_on(rounds);
 }
@@ -238,6 +244,8 @@ void dlr_sup_launch(struct dlr_sup_rounds *rounds, uint32_t round)
     /* It was waited for: two would write to one file. */
     dlr_srun_flush_end(rounds->env.steps);
     reset_round(rounds, round);
+    if (dlr_sup_stay_parked(rounds) == 0)
+        dlr_sup_stay_end(rounds);
     rounds->queue.may = dlr_sup_may_queue(rounds);
     worker_words(rounds, &words);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "launch", "s:I,s:i,s:i", "round",
@@ -326,6 +334,7 @@ bool dlr_sup_pass_signal(struct dlr_sup_rounds *rounds, int sig)
 
 void dlr_sup_let_workers_go(struct dlr_sup_rounds *rounds)
 {
+    dlr_sup_stay_end(rounds);
     dlr_srun_abandon(rounds->env.steps, &rounds->workers);
 }
 
@@ -352,12 +361,15 @@ void dlr_sup_end_round(struct dlr_sup_rounds *rounds, uint32_t round,
                        enum dlr_cause cause, const char *why)
 {
     bool flush = cause == DLR_CAUSE_PROGRAM || cause == DLR_CAUSE_RESTORE;
+    int64_t park_ms = dlr_sup_stay_ms(rounds, cause);
     json_t *msg = dlr_msg_new("kill");
 
     rounds->phase_ms = dlr_sup_now();
     rounds->launch_deadline_ms = rounds->restore_deadline_ms = INT64_MAX;
     json_object_set_new(msg, "round", json_integer(round));
     json_object_set_new(msg, "flush", json_boolean(flush));
+    if (park_ms > 0)
+        json_object_set_new(msg, "park_ms", json_integer(park_ms));
     dlr_sup_send_all(rounds->env.nodes, msg);
     if (!rounds
              ->end_reported) { /* else once more, for agents that were started again */
@@ -367,9 +379,13 @@ void dlr_sup_end_round(struct dlr_sup_rounds *rounds, uint32_t round,
     }
     rounds->end_reported = rounds->ending = true;
     dlr_sup_versions_stop(rounds->env.versions, why);
+    if (park_ms > 0)
+        dlr_sup_stay_keep(rounds);
+    else
+        dlr_sup_stay_end(rounds);
     if (flush)
         dlr_srun_flush(rounds->env.steps, &rounds->workers);
-    else
+    else if (park_ms == 0)
         dlr_srun_abandon(rounds->env.steps, &rounds->workers);
     dlr_sup_rounds_changed(rounds);
 }
@@ -385,10 +401,14 @@ void dlr_sup_explain_end(struct dlr_sup_rounds *rounds, uint32_t round,
 
 void dlr_sup_tell_cleared(struct dlr_sup_rounds *rounds)
 {
+    json_t *row;
+
     if (!rounds->ending)
         return;
     rounds->ending = false;
-    dlr_journal_note(dlr_sup_journal(rounds->env.io), "cleared", "s:I,s:I", "round",
-                     (json_int_t)dlr_policy_round(rounds->policy), "took_ms",
-                     (json_int_t)(dlr_sup_now() - rounds->phase_ms));
+    row = json_pack("{s:I,s:I}", "round", (json_int_t)dlr_policy_round(rounds->policy),
+                    "took_ms", (json_int_t)(dlr_sup_now() - rounds->phase_ms));
+    if (row && dlr_sup_stay_parked(rounds) > 0)
+        json_object_set_new(row, "parked", json_integer(dlr_sup_stay_parked(rounds)));
+    dlr_journal_event(dlr_sup_journal(rounds->env.io), "cleared", row);
 }

@@ -36,6 +36,7 @@ struct dlr_sup_rounds *dlr_sup_rounds_free(struct dlr_sup_rounds *rounds)
     json_decref(rounds->adopt.open);
     json_decref(rounds->adopt.later);
     free(rounds->roles);
+    free(rounds->stay.parked);
     free(rounds->up);
     free(rounds->restored);
     free(rounds);

@@ -91,6 +91,8 @@ void dlr_sup_let_workers_go(struct dlr_sup_rounds *rounds);
 void dlr_sup_on_task(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg);
 void dlr_sup_on_orphaned(struct dlr_sup_rounds *rounds, unsigned node,
                          const json_t *msg);
+/* stay.c: a node is clean; so many of its processes are parked. */
+void dlr_sup_on_parked(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg);
 /* When the run began, under its first supervisor. Borrowed: the address stays. */
 const int64_t *dlr_sup_started_ms(const struct dlr_sup_rounds *rounds);
 

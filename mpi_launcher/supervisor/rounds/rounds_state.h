@@ -38,6 +38,8 @@ struct dlr_role {
     bool used; /* words that name it were changed for this round */
 };
 
+#define DLR_STAY_SRUNS 16 /* more nodes lost one after the other: all start again */
+
 struct dlr_sup_rounds {
     struct dlr_sup_rounds_env env;
     const struct dlr_sup_rounds_ops *ops; /* never NULL */
@@ -64,6 +66,11 @@ struct dlr_sup_rounds {
         bool does; /* and does, as it has said */
         bool held; /* a round had them, and slurmctld may count them as taken yet */
     } queue;
+    struct {                                   /* stay.c */
+        struct dlr_proc sruns[DLR_STAY_SRUNS]; /* of rounds whose processes stay */
+        unsigned n;
+        unsigned *parked; /* [members] processes that do; NULL: none did */
+    } stay;
     bool running_reported, go_reported;
     bool ending;             /* its processes are being ended, the journal has not said
                           'cleared' */
@@ -108,6 +115,21 @@ int dlr_sup_failure_reset(struct dlr_sup_rounds *rounds, unsigned ntasks);
  */
 bool dlr_sup_launch_late(struct dlr_sup_rounds *rounds, int64_t now_ms);
 bool dlr_sup_may_queue(const struct dlr_sup_rounds *rounds);
+
+/* stay.c: processes may stay over the loss of a node; they have so long to park when a
+ * round ends for that cause, 0: they are killed.
+ */
+bool dlr_sup_stay_can(const struct dlr_sup_rounds *rounds);
+int64_t dlr_sup_stay_ms(const struct dlr_sup_rounds *rounds, enum dlr_cause cause);
+/* The round's srun is left alone while any does; all such sruns are let go. */
+void dlr_sup_stay_keep(struct dlr_sup_rounds *rounds);
+void dlr_sup_stay_end(struct dlr_sup_rounds *rounds);
+/* Processes that stay, on nodes that are there; what stands before the program then. */
+unsigned dlr_sup_stay_parked(const struct dlr_sup_rounds *rounds);
+void dlr_sup_stay_words(const struct dlr_sup_rounds *rounds, struct dlr_words *words);
+/* The sruns for the next supervisor, and from the former one. */
+json_t *dlr_sup_stay_state(const struct dlr_sup_rounds *rounds);
+void dlr_sup_stay_take(struct dlr_sup_rounds *rounds, const json_t *pids);
 
 /* stdin.c: the descriptor a round's srun reads from; the caller's, -1 for none. */
 int dlr_sup_stdin(struct dlr_sup_rounds *rounds);
