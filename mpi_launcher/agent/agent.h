@@ -40,7 +40,8 @@ struct dlr_agent {
     struct dlr_agent_suspend *suspend;
     struct dlr_agent_reports *reports;
     struct dlr_identity *id;
-    char *cred; /* made once: an old one proves as much */
+    char key[DLR_KEY_TEXT]; /* of the supervisor, and of those that follow it */
+    char *cred;             /* made once: an old one proves as much */
     char boot[64];
     char foreign_memory_name
         [DLR_OPT_TEXT]; /* usual name of the memory, when somebody else has it */
@@ -52,6 +53,8 @@ struct dlr_agent {
 
 int dlr_agent_control_start(struct dlr_agent *a, const char *key, struct dlr_err *err);
 void dlr_agent_control_stop(struct dlr_agent *a);
+/* The supervisor is another one now; of dlr_agent_succession_ops. */
+bool dlr_agent_control_follow(void *arg, const char *address);
 void dlr_agent_hello(struct dlr_agent *a);
 /* The supervisor sent this. */
 void dlr_agent_on_supervisor(struct dlr_agent *a, const struct dlr_packet *packet);

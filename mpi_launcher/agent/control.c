@@ -256,6 +256,11 @@ static int on_shutdown(struct dlr_agent *a, const json_t *msg)
     return 0;
 }
 
+static int on_will(struct dlr_agent *a, const json_t *msg)
+{
+    return dlr_agent_take_over_will(a->succession, msg);
+}
+
 static const struct {
     const char *type;
     int (*fn)(struct dlr_agent *a, const json_t *msg);
@@ -269,7 +274,7 @@ static const struct {
     {"go", on_go},           {"kill", on_kill},
     {"report", on_report},   {"shutdown", on_shutdown},
     {"fetched", on_fetched}, {"ask_ranks", on_ask_ranks},
-    {"refuse", on_refuse},
+    {"refuse", on_refuse},   {"will", on_will},
 };
 
 static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)
@@ -300,8 +305,25 @@ int dlr_agent_control_start(struct dlr_agent *a, const char *key, struct dlr_err
 
     if (rc < 0)
         return rc;
+    dlr_format(a->key, sizeof(a->key), "%s", key);
     dlr_agent_hello(a);
     return 0;
+}
+
+bool dlr_agent_control_follow(void *arg, const char *address)
+{
+    struct dlr_agent *a = arg;
+    struct dlr_err err;
+
+    if (dlr_agent_control_moved(a->base, address, &err) < 0)
+        return false;
+    dlr_agent_supervisor_close(a->base, 0);
+    if (dlr_agent_supervisor_open(a->base, a->id, a->key, address, &err) < 0) {
+        dlr_error("%s: %s", a->self.node, err.text);
+        return false;
+    }
+    dlr_agent_hello(a);
+    return true;
 }
 
 void dlr_agent_control_stop(struct dlr_agent *a)

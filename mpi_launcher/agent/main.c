@@ -333,6 +333,7 @@ static const struct dlr_agent_succession_ops succession_ops = {
     .suspended = is_suspended,
     .hold = hold,
     .report = want_report,
+    .follow = dlr_agent_control_follow,
 };
 
 /* --- a new round --- */

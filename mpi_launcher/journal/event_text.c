@@ -101,6 +101,8 @@ static const struct {
     {"controller_back", "slurmctld answers again[ after {took_ms:ms}]"},
     {"adopted", "round {round} goes on under the new supervisor[, found whole in {took_ms:ms}]"},
     {"takeover", "the agent on {node} acts for the supervisor on {from}[: {why}]"},
+    {"deposed", "the run goes on under a supervisor on {node}: this one, which was cut "
+                "off, does nothing any more"},
     {"requeue_failed", "the job could not be requeued[: {why}]"},
     {"end", "the run is over with code {code}[: {why}]"
             "[; {rounds#round}][ in {wall_s:s}]"},

@@ -294,3 +294,10 @@ bool dlr_election_live(const struct dlr_election *e, const char *node, int64_t n
 
     return v && (v == &e->voters[e->me] || fresh(e, v, now_ms));
 }
+
+bool dlr_election_agrees(const struct dlr_election *e, const char *node, int64_t now_ms)
+{
+    const struct voter *v = find(e, node);
+
+    return v && votes_silent(e, (unsigned)(v - e->voters), now_ms);
+}

@@ -77,5 +77,8 @@ bool dlr_election_is_silent(const struct dlr_election *e);
 
 /* True when node's vote is fresh: it is alive, and here. */
 bool dlr_election_live(const struct dlr_election *e, const char *node, int64_t now_ms);
+/* And it misses the supervisor, too. */
+bool dlr_election_agrees(const struct dlr_election *e, const char *node,
+                         int64_t now_ms);
 
 #endif

@@ -38,8 +38,10 @@
 #include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/rejoin.h"
+#include "mpi_launcher/supervisor/succession.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
+#include "mpi_launcher/supervisor/will.h"
 
 #define ANY_SIZE (1ull << 50)
 
@@ -341,13 +343,18 @@ static void on_lost(void *arg, unsigned node, const char *why, int64_t now_ms)
     dlr_sup_transfers_lost(s->copies, node);
     dlr_sup_peers_went(s->nodes, node);
     dlr_sup_save_lost(s->nodes);
+    dlr_sup_will_changed(s);
     if (why)
         dlr_policy_node_dead(s->policy, node, why, now_ms);
 }
 
 static void on_greeted(void *arg, unsigned node)
 {
-    dlr_sup_ranks_welcome(((struct dlr_sup *)arg)->rounds, node);
+    struct dlr_sup *s = arg;
+
+    dlr_sup_succession_greeted(s);
+    dlr_sup_will_greeted(s, node);
+    dlr_sup_ranks_welcome(s->rounds, node);
 }
 
 static void on_up(void *arg, unsigned node)

@@ -123,7 +123,8 @@ bool dlr_sup_former_cut_short(const struct dlr_runinfo *info)
         if (e->d_name[0] != '.' && dlr_sup_former_read(dir, &state, &err) == 0)
             found = dlr_sup_former_number(state, "incarnation", UINT32_MAX) + 1 ==
                         info->incarnation &&
-                    !json_is_integer(json_object_get(state, "ended"));
+                    (!json_is_integer(json_object_get(state, "ended")) ||
+                     json_is_true(json_object_get(state, "script_lost")));
     }
     return found;
 }

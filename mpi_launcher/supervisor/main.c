@@ -41,8 +41,10 @@
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/network.h"
 #include "mpi_launcher/supervisor/steps/steps.h"
+#include "mpi_launcher/supervisor/succession.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
+#include "mpi_launcher/supervisor/will.h"
 #include "mpi_launcher/wire/endpoint.h"
 
 /* Given by the keeper: memory file, eventfd of mpi_launcher/keeper/child_exits.h. */
@@ -271,6 +273,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, int srun_words,
         (rc = open_control(s, err)) < 0 || (rc = open_policy(s, err)) < 0 ||
         (rc = dlr_sup_engines_open(s, err)) < 0)
         return rc;
+    dlr_sup_will_open(s);
     return open_journal(s, err);
 }
 
@@ -298,7 +301,10 @@ static void tell_start(struct dlr_sup *s, int argc, char **argv)
 static void take_over(struct dlr_sup *s)
 {
     dlr_sup_steps_adopt(s->steps);
-    dlr_sup_rounds_take_over(s->rounds, BELL_FD);
+    dlr_sup_rounds_take_over(s->rounds, BELL_FD,
+                             s->script_lost
+                                 ? "the host of the batch script is silent"
+                                 : "the supervisor died and was started again");
 }
 
 static void bar_nodes(struct dlr_sup *s)
@@ -320,6 +326,7 @@ static int run(struct dlr_sup *s)
     dlr_policy_resume(s->policy, s->resume_round, s->resume_restarts, now);
     bar_nodes(s);
     dlr_sup_load_lost(s->nodes);
+    dlr_sup_succession_begin(s, now);
     dlr_sup_network_start(s->steps);
     if (s->took_over)
         take_over(s);
@@ -348,6 +355,7 @@ int main(int argc, char **argv)
         puts("dlrover-supervisor " DLR_VERSION);
         return 0;
     }
+    s->argv = argv;
     dlr_process_keep_secrets();
     block_signals();
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
@@ -376,6 +384,7 @@ int main(int argc, char **argv)
     dlr_sup_journal_close(s->io, 5000);
     dlr_user_output_end(s->io);
     dlr_sup_outbox_close(s->io);
+    dlr_sup_will_free(s);
     dlr_sup_engines_free(s);
     return code; /* what is logged from now on still takes the engine's way */
 }

@@ -15,6 +15,7 @@
 #include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
+#include "mpi_launcher/supervisor/succession.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
 
@@ -33,6 +34,8 @@ static void start_agents(void *arg)
 {
     struct dlr_sup *s = arg;
 
+    if (dlr_sup_is_deposed(s))
+        return;
     dlr_sup_agents_begin(s->planning);
     if (dlr_sup_agents_start(s->steps))
         dlr_sup_save_state(s);
@@ -56,6 +59,8 @@ static void rendezvous(void *arg, bool with_mpi)
 {
     struct dlr_sup *s = arg;
 
+    if (dlr_sup_is_deposed(s))
+        return;
     dlr_sup_tell_failure(s->rounds);
     dlr_sup_tell_cleared(s->rounds);
     if (dlr_sup_has_restored(s->rounds))
@@ -74,6 +79,8 @@ static void persist(void *arg)
     struct dlr_sup *s = arg;
 
     dlr_sup_periodic_stop(s->disk);
+    if (dlr_sup_is_deposed(s))
+        return;
     dlr_reprotect_stop(s->copies);
     dlr_sup_tell_failure(s->rounds);
     dlr_sup_tell_cleared(s->rounds);
@@ -88,12 +95,19 @@ static bool is_unwritten(void *arg)
 
 static void requeue(void *arg, const char *why)
 {
-    dlr_sup_requeue(((struct dlr_sup *)arg)->ending, why);
+    struct dlr_sup *s = arg;
+
+    if (!dlr_sup_is_deposed(s))
+        dlr_sup_requeue(s->ending, why);
 }
 
+/* The script would end with us, and with it the job: but for Slurm's own signal. */
 static void finish(void *arg, int code, const char *why)
 {
-    dlr_sup_finish(((struct dlr_sup *)arg)->ending, code, why);
+    struct dlr_sup *s = arg;
+
+    if (!dlr_sup_is_deposed(s) || dlr_sup_ending_wanted(s->ending))
+        dlr_sup_finish(s->ending, code, why);
 }
 
 static void ask_fate(void *arg)
@@ -103,7 +117,10 @@ static void ask_fate(void *arg)
 
 static void launch(void *arg, uint32_t round)
 {
-    dlr_sup_launch(((struct dlr_sup *)arg)->rounds, round);
+    struct dlr_sup *s = arg;
+
+    if (!dlr_sup_is_deposed(s))
+        dlr_sup_launch(s->rounds, round);
 }
 
 static void end_round(void *arg, uint32_t round, enum dlr_cause cause, const char *why)

@@ -23,8 +23,10 @@
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/steps/steps.h"
+#include "mpi_launcher/supervisor/succession.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
+#include "mpi_launcher/supervisor/will.h"
 
 /* Most engines have two functions for it. */
 #define PART_OF(name, stem, engine)                                                    \
@@ -78,6 +80,8 @@ static void save_release(const struct dlr_sup *s, json_t *state)
 {
     json_object_set_new(state, "v", json_integer(DLR_MSG_VERSION));
     json_object_set_new(state, "incarnation", json_integer(s->info.incarnation));
+    if (s->script_lost)
+        json_object_set_new(state, "script_lost", json_true());
 }
 
 static void save_policy(const struct dlr_sup *s, json_t *state)
@@ -181,6 +185,7 @@ static const struct part of_supervisor[] = {
     {NULL,            load_tries},
     {NULL,            dlr_sup_load_end},
     {save_supervisor, load_supervisor}, /* run, generation, address */
+    {NULL,            dlr_sup_succession_take}, /* succession: of the elected agent */
     {save_nodes,      load_nodes},      /* peers */
     {save_steps,      load_steps},      /* agents_pid, agents_id, flushing_pid */
     {save_stdin,      load_stdin},      /* stdin_at */
@@ -222,6 +227,23 @@ void dlr_sup_load_kept(struct dlr_sup *s, const json_t *state)
     load(of_supervisor, s, state);
 }
 
+/* Processes and the port of this host, and a round that ends with it, are none of its.
+ */
+json_t *dlr_sup_state_for_heirs(const struct dlr_sup *s)
+{
+    static const char *const of_host[] = {"agents_pid",  "agents_id", "flushing_pid",
+                                          "workers_pid", "running",   "address"};
+    json_t *state = json_object();
+
+    if (!state)
+        return NULL;
+    dlr_sup_save_run(s, state);
+    save(of_supervisor, s, state);
+    for (unsigned i = 0; i < sizeof(of_host) / sizeof(*of_host); i++)
+        json_object_del(state, of_host[i]);
+    return state;
+}
+
 void dlr_sup_save_takeover_state(struct dlr_sup *s)
 {
     DLR_AUTO_JSON json_t *state = json_object();
@@ -231,6 +253,7 @@ void dlr_sup_save_takeover_state(struct dlr_sup *s)
         return;
     dlr_sup_save_run(s, state);
     save(of_supervisor, s, state);
+    dlr_sup_will_changed(s);
     if (dlr_takeover_state_save(s->state_fd, state, &err) < 0)
         dlr_user_line(s->io, "%s", err.text);
 }
@@ -241,7 +264,7 @@ void dlr_sup_save_state(struct dlr_sup *s)
     DLR_AUTO_FREE char *text = NULL;
     char path[DLR_RUN_PATH + 32];
 
-    if (!state)
+    if (!state || s->deposed) /* it is the successor's */
         return;
     dlr_sup_save_run(s, state);
     text = json_dumps(state, JSON_COMPACT);

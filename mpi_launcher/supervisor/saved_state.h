@@ -18,6 +18,8 @@ void dlr_sup_save_takeover_state(struct dlr_sup *s);
 void dlr_sup_save_run(const struct dlr_sup *s, json_t *state);
 void dlr_sup_load_run(struct dlr_sup *s, const json_t *state);
 void dlr_sup_load_kept(struct dlr_sup *s, const json_t *state);
+/* The same for a supervisor on another host; the caller's, NULL: out of memory. */
+json_t *dlr_sup_state_for_heirs(const struct dlr_sup *s);
 /* It had ended already: its code is all that is left to be told. */
 void dlr_sup_load_end(struct dlr_sup *s, const json_t *state);
 

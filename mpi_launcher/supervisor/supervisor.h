@@ -6,10 +6,14 @@
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_SUPERVISOR_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_SUPERVISOR_H
 
+#include <jansson.h>
+
 #include "common/config/job_config.h"
 #include "hwloc_topo/topo.h"
 #include "mpi_launcher/run/run_info.h"
 #include "mpi_launcher/wire/identity.h"
+
+struct dlr_sup_will;
 
 struct dlr_sup {
     /* fixed after the start */
@@ -24,6 +28,13 @@ struct dlr_sup {
     char address[DLR_TOPO_NAME + 8]; /* where agents connect */
     int state_fd;                    /* the keeper's memory file, -1 without keeper */
     int signal_fd;
+    char **argv;      /* as started; NULL-terminated */
+    bool script_lost; /* we are not on the batch host, whose srun and script are gone */
+    int64_t deposed_look_ms;   /* when that was looked for */
+    bool deposed;              /* the agents have a successor: we do nothing any more */
+    unsigned nth;              /* take-overs before us: dlr_control's `follow` */
+    struct dlr_sup_will *will; /* will.c; NULL: nobody gets one */
+    json_t *succession;        /* succession.c: what the elected agent said; or NULL */
 
     /* the engines, low to high: each knows those before it */
     struct dlr_sup_io *io;

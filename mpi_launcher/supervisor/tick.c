@@ -24,8 +24,10 @@
 #include "mpi_launcher/supervisor/steps/network.h"
 #include "mpi_launcher/supervisor/steps/rejoin.h"
 #include "mpi_launcher/supervisor/steps/srun_flush.h"
+#include "mpi_launcher/supervisor/succession.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
+#include "mpi_launcher/supervisor/will.h"
 
 static void on_message(void *arg, const struct dlr_packet *packet)
 {
@@ -68,7 +70,9 @@ static bool on_tick(void *arg)
         return !dlr_sup_is_over(s);
     }
     dlr_failure_detector_check(s->nodes, now);
-    dlr_sup_rejoin_tick(s->steps, now, !dlr_sup_adopting(s->rounds));
+    dlr_sup_rejoin_tick(s->steps, now,
+                        !dlr_sup_adopting(s->rounds) && !dlr_sup_is_deposed(s));
+    dlr_sup_will_tick(s);
     dlr_sup_peers_tick(s->nodes, now);
     tend(s, now);
     dlr_joint_requeue_tick(s->ending, now);
@@ -76,7 +80,8 @@ static bool on_tick(void *arg)
     dlr_sup_controller_tick(s->steps, now);
     dlr_sup_network_tick(s->steps, now);
     dlr_sup_versions_tick(s->versions, now);
-    if (now >= dlr_policy_deadline_ms(s->policy))
+    if (now >= dlr_policy_deadline_ms(s->policy) &&
+        (!s->deposed || dlr_policy_phase(s->policy) == DLR_PHASE_END))
         dlr_policy_tick(s->policy, now);
     dlr_sup_restore_tick(s->rounds, now);
     dlr_sup_progress(s->rounds, now);

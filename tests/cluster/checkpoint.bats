@@ -236,6 +236,30 @@ for path in sys.argv[1:]:
     same_bits ref.4
 }
 
+# bats test_tags=production
+@test "the batch host dies, and with it what read from the srun: a spare is left, its output goes on in a file that it names" {
+    job_file piped.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+export SLURM_MPI_TYPE=pmix
+srun /opt/dlrover/share/dlrover/examples/mpi_train --params small --steps "$1" --step-ms 100 \
+    --save-weights "$2.weights" --hash-log "$2.hashes" | cat
+echo "the script ends with ${PIPESTATUS[0]}"
+SH
+    job=$(submit -N5 --dlrover=on --dlrover-spares=1 piped.sh $STEPS "$name")
+    saved "$job"
+    known=$(events "$job" 'select(.event=="progress").committed[1]' | tail -n 1)
+    "$VC" kill n1
+    await "$job" "e['event']=='restored' and e['round']==1"
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(resumed "$job")" -ge "$known" ]
+    same_bits ref.4
+    [ "$(events "$job" 'select(.event=="launch").round' | paste -sd' ')" = "0 1" ]
+    file=$(output "$job" | sed -n "s/^dlrover: what read from this srun was lost with its node: .* goes to '\(.*\)'$/\1/p")
+    [ -s "$(alice_home)/${file#*alice/}" ]
+    output "$job" | grep -x "the script ends with 0"
+}
+
 @test "the data process killed, in a round and while copies are made before one: saving goes on, no committed step is lost" {
     # else a run that has learned what a save costs has steps for one more of them, not five
     job=$(submit -N5 --dlrover=on --dlrover-spares=1 --dlrover-save=always train.sh $STEPS "$name" --step-ms 300)

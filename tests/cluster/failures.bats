@@ -120,6 +120,37 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -x "srun returned 0"
 }
 
+# bats test_tags=production
+@test "the batch host dies, and a spare is left: the run goes on in its allocation, the script after one requeue" {
+    job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 60 --iter-ms 100)
+    await "$job" running
+    "$VC" kill n1
+    await "$job" "e['event']=='running' and e['round']==1"
+    [ "$(events "$job" 'select(.event=="takeover")|[.node,.from]')" = '["n2","n1"]' ]
+    [ "$(events "$job" 'select(.event=="plan").places|map(.node)|join(" ")' | tail -n 1)" = '"n2 n3 n4 n5"' ]
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(output "$job" | grep -cx "done: sum 18300")" -eq 1 ]
+    [ "$(output "$job" | grep -cx "srun returned 0")" -eq 1 ]
+    output "$job" | grep -x "dlrover: this srun ended with code 0 before the job was requeued"
+    [ "$(events "$job" 'select(.event=="launch").round' | paste -sd' ')" = "0 1" ]
+}
+
+# Were the check of the supervisor that was cut off taken out, it would requeue the job once it is healed.
+@test "the batch host is cut off and healed: its supervisor is deposed, one successor acts" {
+    job=$(submit -N5 --dlrover-spares=1 "$SHORT_SILENCE" plain.sh --iterations 150 --iter-ms 100)
+    await "$job" running
+    "$VC" cut n1
+    await "$job" "e['event']=='running' and e['round']==1"
+    await "$job" deposed
+    "$VC" heal n1
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="deposed").node')" = '"n2"' ]
+    [ "$(events "$job" 'select(.event=="launch").round' | paste -sd' ')" = "0 1" ]
+    [ "$(events "$job" 'select(.event=="requeue").exclude|join(" ")')" = '"n1"' ]
+    [ "$(output "$job" | grep -cx "done: sum 113250")" -eq 1 ]
+    [ "$(output "$job" | grep -cx "srun returned 0")" -eq 1 ]
+}
+
 @test "one switch takes the batch host and half of the others: slurmctld is the witness of the rest" {
     job=$(submit -N5 plain.sh --iterations 1000 --iter-ms 100)
     await "$job" running

@@ -121,9 +121,13 @@ static int own_address(const struct sockaddr_in *to, char *buf, size_t size)
     return inet_ntop(AF_INET, &mine.sin_addr, buf, size) ? 0 : -errno;
 }
 
-static int resolve(const char *hostport, struct sockaddr_in *ret, struct dlr_err *err)
+static int resolve(const char *hostport, int flags, struct sockaddr_in *ret,
+                   struct dlr_err *err)
 {
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
+    struct addrinfo hints = {.ai_family = AF_INET,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = flags},
+                    *found;
     const char *colon = strrchr(hostport, ':');
     char host[DLR_AGENT_ADDR];
     int rc;
@@ -144,7 +148,7 @@ int dlr_agent_peers_open(struct dlr_agent_base *base, const struct dlr_identity 
 {
     unsigned first, last;
     char host[64];
-    int rc = resolve(self->conf.control, &base->peers.control, err);
+    int rc = resolve(self->conf.control, 0, &base->peers.control, err);
 
     if (rc < 0)
         return rc;
@@ -161,6 +165,13 @@ int dlr_agent_peers_open(struct dlr_agent_base *base, const struct dlr_identity 
     base->peers.id = id;
     return dlr_format(base->peers.addr, sizeof(base->peers.addr), "%s:%u", host,
                       dlr_agent_server_port(base));
+}
+
+int dlr_agent_control_moved(struct dlr_agent_base *base, const char *hostport,
+                            struct dlr_err *err)
+{
+    return resolve(hostport, AI_NUMERICHOST | AI_NUMERICSERV, &base->peers.control,
+                   err);
 }
 
 void dlr_agent_peers_close(struct dlr_agent_base *base)

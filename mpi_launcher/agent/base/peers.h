@@ -26,6 +26,10 @@ void dlr_agent_peers_close(struct dlr_agent_base *base);
 const struct sockaddr_in *dlr_agent_control_addr(const struct dlr_agent_base *base);
 const char *dlr_agent_peers_addr(const struct dlr_agent_base *base);
 
+/* The supervisor is another one now, "ADDRESS:PORT" in digits. -EINVAL. */
+int dlr_agent_control_moved(struct dlr_agent_base *base, const char *hostport,
+                            struct dlr_err *err);
+
 /* Takes what a message "peers" says of them; errors as of dlr_peer_list_take(). */
 int dlr_agent_peers_take(struct dlr_agent_base *base, const json_t *msg);
 const struct dlr_peer_list *dlr_agent_peer_list(const struct dlr_agent_base *base);

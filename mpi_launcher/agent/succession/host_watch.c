@@ -199,7 +199,8 @@ static void ask_slurmctld(void *arg)
 
 static void win(void *arg)
 {
-    dlr_agent_succeed(arg);
+    if (!dlr_agent_take_over(arg))
+        dlr_agent_succeed(arg);
 }
 
 static void stand_down(void *arg)
@@ -208,6 +209,7 @@ static void stand_down(void *arg)
 
     dlr_warn("%s: the supervisor is back", su->self->node);
     dlr_agent_succeed_stop(su);
+    dlr_agent_take_over_cancel(su);
 }
 
 static const struct dlr_election_ops ops = {

@@ -35,12 +35,17 @@ static void vote(struct dlr_agent_succession *su, const struct dlr_agent_origin 
 
 /* False when it is none that is told and not answered. */
 static bool on_notice(struct dlr_agent_succession *su, const char *node,
-                      const char *type, const struct dlr_agent_origin *from)
+                      const json_t *msg, const struct dlr_agent_origin *from)
 {
+    const char *type = dlr_msg_type(msg);
+
     if (dlr_streq(type, "silent")) {
         vote(su, from);
         if (su->election)
             dlr_election_vote(su->election, node, true, dlr_now_ms());
+        dlr_agent_take_over_lead(su, node);
+    } else if (dlr_streq(type, "follow")) {
+        dlr_agent_take_over_follow(su, msg);
     } else if (dlr_streq(type, "over") && dlr_agent_in_grace(su)) {
         dlr_agent_grace_over(su);
     } else if (dlr_streq(type, "writing") && dlr_agent_in_grace(su)) {
@@ -67,7 +72,7 @@ static int on_order(struct dlr_agent_succession *su, const char *node,
 
     if (dlr_msg_uint(msg, "gen", UINT32_MAX, &gen) < 0 || gen != su->self->run.gen)
         return -EBADMSG;
-    if (on_notice(su, node, type, &from))
+    if (on_notice(su, node, msg, &from))
         return 0;
     if (dlr_msg_uint(msg, "id", INT64_MAX, &from.id) < 0)
         return -EBADMSG;
@@ -177,6 +182,7 @@ void dlr_agent_succession_stop(struct dlr_agent_succession *su)
     dlr_agent_keeper_stop(su);
     dlr_agent_grace_stop(su);
     dlr_agent_succeed_stop(su);
+    dlr_agent_take_over_stop(su);
     dlr_agent_watchdog_stop(su);
 }
 
@@ -199,12 +205,17 @@ dlr_agent_succession_new(struct dlr_agent_base *base, const struct dlr_agent_sel
     su->ops = ops;
     su->arg = arg;
     su->timer = su->probe_fd = su->probe_timer = su->witness_pidfd = -1;
+    su->heir.fd = su->heir.pidfd = su->heir.timer = -1;
     su->grace.timer = su->keeper.pidfd = su->keeper.timer = -1;
     return su;
 }
 
 struct dlr_agent_succession *dlr_agent_succession_free(struct dlr_agent_succession *su)
 {
+    if (su) {
+        json_decref(su->heir.start);
+        json_decref(su->heir.state);
+    }
     free(su);
     return NULL;
 }

@@ -36,6 +36,10 @@ struct dlr_agent_succession_ops {
      * dlr_agent_succeed_report().
      */
     void (*report)(void *arg, const struct dlr_agent_origin *from);
+    /* The supervisor is at this address from now on ("ADDRESS:PORT"): to be spoken to.
+     * False: that cannot be.
+     */
+    bool (*follow)(void *arg, const char *address);
 };
 
 /* All that it is given must live as long. NULL: out of memory. */
@@ -81,6 +85,11 @@ void dlr_agent_keeper_watch(struct dlr_agent_succession *su, const char *text);
 void dlr_agent_grace(struct dlr_agent_succession *su); /* SIGTERM */
 void dlr_agent_grace_resend(struct dlr_agent_succession *su);
 bool dlr_agent_in_grace(const struct dlr_agent_succession *su);
+
+/* --- take_over.c */
+
+/* The supervisor's will: what another one needs to go on here. -EBADMSG. */
+int dlr_agent_take_over_will(struct dlr_agent_succession *su, const json_t *msg);
 
 /* --- successor.c, blocking.c */
 

@@ -35,6 +35,14 @@ struct dlr_agent_succession {
         int pidfd, timer; /* -1: not watched, off */
     } keeper;
     struct dlr_successor *successor;
+    struct {                          /* take_over.c */
+        json_t *start, *state;        /* the will; NULL: there is none */
+        unsigned nth;                 /* take-overs that this agent has followed */
+        unsigned enough;              /* nodes that the next round needs at least */
+        char address[DLR_AGENT_ADDR]; /* of the supervisor followed; "": the first */
+        int fd, pidfd, timer; /* the supervisor started here: its state; or -1 */
+        int64_t until_ms;     /* it must listen by then; 0: it has */
+    } heir;
 };
 
 static inline int64_t dlr_agent_dead_ms(const struct dlr_agent_succession *su)
@@ -51,6 +59,28 @@ void dlr_agent_keeper_stop(struct dlr_agent_succession *su);
 void dlr_agent_grace_over(
     struct dlr_agent_succession *su); /* nothing more will be written */
 void dlr_agent_grace_stop(struct dlr_agent_succession *su);
+
+/* --- take_over.c */
+
+/* Starts a supervisor here and leads the others to it; elected. False: there is no
+ * will, or too few would be left: dlr_agent_succeed().
+ */
+bool dlr_agent_take_over(struct dlr_agent_succession *su);
+/* The supervisor is back: ours is not needed, if nobody has followed it yet. */
+void dlr_agent_take_over_cancel(struct dlr_agent_succession *su);
+void dlr_agent_take_over_stop(struct dlr_agent_succession *su);
+/* A peer leads here. -EBADMSG. */
+int dlr_agent_take_over_follow(struct dlr_agent_succession *su, const json_t *msg);
+/* A peer misses a supervisor that we have not: it has missed the `follow`, too. */
+void dlr_agent_take_over_lead(struct dlr_agent_succession *su, const char *node);
+
+/* --- start_supervisor.c */
+
+/* A supervisor of this will, state (with the key pair before it) on its descriptor 9.
+ */
+int dlr_agent_start_supervisor(const struct dlr_agent_succession *su,
+                               const json_t *start, int state_fd, pid_t *ret_pid,
+                               int *ret_pidfd, struct dlr_err *err);
 
 /* --- successor.c */
 void dlr_agent_succeed(struct dlr_agent_succession *su);

@@ -46,7 +46,18 @@ int dlr_sup_ending_code(const struct dlr_sup_ending *ending)
 
 bool dlr_sup_ending_over(const struct dlr_sup_ending *ending)
 {
-    return ending->finished && !dlr_sup_steps_busy(ending->env.steps);
+    return ending->finished && !dlr_sup_steps_busy(ending->env.steps) &&
+           !(ending->script_lost && ending->helper.pid);
+}
+
+void dlr_sup_ending_script_lost(struct dlr_sup_ending *ending)
+{
+    ending->script_lost = true;
+}
+
+bool dlr_sup_ending_wanted(const struct dlr_sup_ending *ending)
+{
+    return ending->wanted_signal != 0;
 }
 
 void dlr_sup_ending_take(struct dlr_sup_ending *ending, unsigned code)

@@ -76,6 +76,10 @@ bool dlr_sup_ending_over(const struct dlr_sup_ending *ending);
  * be told.
  */
 void dlr_sup_ending_take(struct dlr_sup_ending *ending, unsigned code);
+/* A signal has asked for the end. */
+bool dlr_sup_ending_wanted(const struct dlr_sup_ending *ending);
+/* The batch script is gone with its host: the end of the run has the job requeued. */
+void dlr_sup_ending_script_lost(struct dlr_sup_ending *ending);
 
 /* The policy wants the job back in the queue. */
 void dlr_sup_requeue(struct dlr_sup_ending *ending, const char *why);

@@ -39,6 +39,7 @@ struct dlr_sup_ending {
     struct dlr_sup_leave leave;
     struct dlr_sup_term term;
     int wanted_signal;
+    bool script_lost; /* with its host: a requeue runs what is left of it */
     bool finished, requeue_asked;
     int exit_code;
 };
@@ -51,6 +52,9 @@ static inline int dlr_sup_ending_go_on(const struct dlr_sup_ending *ending)
 
 /* requeue.c: all runs of the job may be requeued now. */
 void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why);
+
+/* finish.c: agents end, and what is in memory goes. */
+void dlr_sup_say_bye(struct dlr_sup_ending *ending);
 
 /* joint_requeue.c: it does not come to a requeue. */
 void dlr_joint_requeue_cancel(struct dlr_sup_ending *ending);

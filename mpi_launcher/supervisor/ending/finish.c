@@ -32,7 +32,7 @@ static void say_why(struct dlr_sup_ending *ending, const char *why)
 }
 
 /* So Slurm ends what it takes back. A job that is cancelled looks the same. */
-static void say_bye(struct dlr_sup_ending *ending)
+void dlr_sup_say_bye(struct dlr_sup_ending *ending)
 {
     json_t *msg = dlr_msg_new("shutdown");
 
@@ -41,15 +41,35 @@ static void say_bye(struct dlr_sup_ending *ending)
     dlr_sup_send_all(ending->env.nodes, msg);
 }
 
+/* Nobody waits for our code but the script, which a requeue begins again: this srun
+ * returns it there at once. Slurm's SIGTERM ends the agents. The journal's last word is
+ * the end.
+ */
+static void run_rest(struct dlr_sup_ending *ending, int code)
+{
+    json_t *msg = dlr_msg_new("shutdown");
+
+    ending->finished = true;
+    ending->exit_code = code;
+    ending->ops->changed(ending->arg, true);
+    json_object_set_new(msg, "later", json_true());
+    dlr_sup_send_all(ending->env.nodes, msg);
+    dlr_sup_requeue_now(ending, "the batch script was lost with its host: what is left "
+                                "of it runs after a requeue");
+}
+
 void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)
 {
     int64_t now = dlr_sup_now();
     bool requeued = ending->requeue_asked && ending->wanted_signal;
+    bool rest = ending->script_lost && !ending->wanted_signal;
     json_t *row;
 
     ending->ops->ends(ending->arg);
     if (why && !requeued) /* else: the signal was Slurm's way to take the job back */
         say_why(ending, why);
+    if (rest)
+        run_rest(ending, code);
     row = json_pack("{s:i,s:s?,s:f,s:I}", "code", code, "why", why, "wall_s",
                     (now - *ending->env.started_ms) / 1000.0, "rounds",
                     (json_int_t)ending->ops->rounds(ending->arg));
@@ -64,10 +84,12 @@ void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)
     ending->finished = true;
     ending->exit_code = code;
     /* Else not by itself. */
-    if (!ending->wanted_signal && !dlr_policy_has_sigterm(ending->policy))
+    if (!rest && !ending->wanted_signal && !dlr_policy_has_sigterm(ending->policy))
         ending->ops->changed(ending->arg, true);
     ending->ops->ended(ending->arg);
-    say_bye(ending);
+    if (rest && ending->helper.pid)
+        return;
+    dlr_sup_say_bye(ending);
     dlr_sup_agents_shutdown(ending->env.steps,
                             now + ending->env.conf->end_timeout_ms + BYE_EXTRA_MS);
 }

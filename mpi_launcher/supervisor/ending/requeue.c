@@ -26,12 +26,18 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_sup_unwatch(ending->env.io, ending->helper.pidfd);
     status = dlr_proc_reap(&ending->helper);
     text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
+    if (status != 0 && ending->finished) {
+        dlr_user_line(ending->env.io, "the job could not be requeued: %s",
+                      text[0] ? text : "dlrover-slurm failed");
+        dlr_sup_say_bye(ending);
+        return dlr_sup_ending_go_on(ending);
+    }
     if (status != 0)
         dlr_sup_ask_controller(ending->env.steps, DLR_QUERY_REQUEUE, 0,
                                text[0] ? text : "dlrover-slurm failed", 0);
     else if (text[0])
         dlr_user_line(ending->env.io, "requeued, but %s", text);
-    return 0; /* Slurm ends us from here on */
+    return dlr_sup_ending_go_on(ending); /* Slurm ends us from here on */
 }
 
 /* Late is not dead: a node that has not been seen in the first allocation may be as

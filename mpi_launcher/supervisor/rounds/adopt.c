@@ -421,7 +421,8 @@ bool dlr_sup_adopt_start(struct dlr_sup_rounds *rounds, int bell_fd)
     return true;
 }
 
-void dlr_sup_rounds_take_over(struct dlr_sup_rounds *rounds, int bell_fd)
+void dlr_sup_rounds_take_over(struct dlr_sup_rounds *rounds, int bell_fd,
+                              const char *why)
 {
     if (rounds->adopt.wanted) {
         rounds->workers = rounds->former_workers;
@@ -429,7 +430,7 @@ void dlr_sup_rounds_take_over(struct dlr_sup_rounds *rounds, int bell_fd)
             return;
         rounds->workers = (struct dlr_proc){.pidfd = -1};
     }
-    dlr_policy_take_over(rounds->policy, "the supervisor died and was started again");
+    dlr_policy_take_over(rounds->policy, why);
     dlr_srun_abandon(rounds->env.steps, &rounds->former_workers);
 }
 

@@ -167,7 +167,8 @@ void dlr_sup_round_take(struct dlr_sup_rounds *rounds, const json_t *state);
  * ended, once the policy is there; bell_fd: the keeper's, of ended children.
  */
 bool dlr_sup_adopt_wanted(const struct dlr_sup_rounds *rounds);
-void dlr_sup_rounds_take_over(struct dlr_sup_rounds *rounds, int bell_fd);
+void dlr_sup_rounds_take_over(struct dlr_sup_rounds *rounds, int bell_fd,
+                              const char *why);
 /* Not all nodes of it have told yet where they stand. */
 bool dlr_sup_adopting(const struct dlr_sup_rounds *rounds);
 void dlr_sup_adopt_failed(struct dlr_sup_rounds *rounds, const char *why);

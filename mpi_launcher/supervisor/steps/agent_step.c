@@ -51,7 +51,7 @@ bool dlr_sup_agents_start(struct dlr_sup_steps *steps)
 {
     struct dlr_err err = {0};
 
-    if (steps->agents.pid)
+    if (steps->agents.pid || steps->agents_orphaned)
         return false;
     if (dlr_shared_agent_step_start(steps, &err) < 0)
         dlr_user_line(steps->env.io, "cannot start the agents: %s", err.text);

@@ -81,6 +81,11 @@ void dlr_sup_steps_take(struct dlr_sup_steps *steps, const json_t *state)
         dlr_sup_adopt_child(pid_of(state, "agents_pid"), &steps->agents);
 }
 
+void dlr_sup_steps_orphaned(struct dlr_sup_steps *steps)
+{
+    steps->agents_orphaned = true;
+}
+
 void dlr_sup_steps_adopt(struct dlr_sup_steps *steps)
 {
     dlr_srun_flush_adopt(steps);

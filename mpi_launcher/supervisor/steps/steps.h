@@ -99,5 +99,7 @@ bool dlr_sup_steps_busy(const struct dlr_sup_steps *steps);
 void dlr_sup_steps_state(const struct dlr_sup_steps *steps, json_t *state);
 void dlr_sup_steps_take(struct dlr_sup_steps *steps, const json_t *state);
 void dlr_sup_steps_adopt(struct dlr_sup_steps *steps);
+/* The srun of the agents' step is lost with its host, its agents are there. */
+void dlr_sup_steps_orphaned(struct dlr_sup_steps *steps);
 
 #endif

@@ -43,6 +43,7 @@ struct dlr_sup_steps {
     const struct dlr_members *members;
     const struct dlr_policy *policy;
     struct dlr_proc agents; /* the srun of their step, ours or another run's */
+    bool agents_orphaned;   /* their srun is lost with its host, they are not */
     off_t agents_log_from;  /* its words in the log */
     bool agents_shared;     /* their step is the job's: it goes on after this run */
     struct dlr_procid agents_id; /* of its srun, then */

@@ -234,6 +234,9 @@ static const struct {
      "where the program's arguments say n2, it is told n5"},
     {"{\"event\":\"takeover\",\"node\":\"n2\",\"from\":\"n1\",\"why\":\"silent\"}",
      "the agent on n2 acts for the supervisor on n1: silent"},
+    {"{\"event\":\"deposed\",\"node\":\"n2\"}",
+     "the run goes on under a supervisor on n2: this one, which was cut off, does nothing "
+     "any more"},
     {"{\"event\":\"end\",\"code\":0,\"why\":null,\"wall_s\":250.2,\"rounds\":1}",
      "the run is over with code 0; 1 round in 4 min 10 s"},
     {"{\"event\":\"news\",\"time\":\"x\",\"a\":1,\"b\":[\"x\",\"y\"],\"c\":{}}",

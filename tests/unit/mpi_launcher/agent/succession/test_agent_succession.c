@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_agent_send_supervisor,dlr_agent_peers_send,dlr_agent_peers_send_all,dlr_agent_done stand-ins */
+/* build: wrap=dlr_agent_send_supervisor,dlr_agent_peers_addr,dlr_agent_answer,dlr_agent_start_supervisor,dlr_agent_peers_send,dlr_agent_peers_send_all,dlr_agent_done stand-ins */
 /* What an agent does without a supervisor, alone: no lease, no tasks, no snapshots,
  * peers that are packets.
  */
@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,6 +30,7 @@
 #include "mpi_launcher/agent/snapshots/save.h"
 #include "mpi_launcher/agent/succession/succession.h"
 #include "mpi_launcher/agent/tasks/tasks.h"
+#include "mpi_launcher/keeper/takeover_state.h"
 #include "mpi_launcher/process/process_id.h"
 #include "tests/support/agent_loop.h"
 
@@ -39,6 +42,10 @@ static struct rig {
     int64_t silent; /* for so many milliseconds no lease has come */
     int64_t held_ns;
     unsigned reports, kills;
+    char followed[64]; /* where the supervisor is said to be */
+    unsigned started;  /* supervisors, of which none listens when mute */
+    bool mute;
+    int n3_timer;
     char heard[1024]; /* what others were told, and who: "node:type;" */
 } rig;
 
@@ -85,6 +92,53 @@ void __wrap_dlr_agent_done(struct dlr_agent_base *base,
     note("asker", dlr_msg_new(rc == -EBUSY ? "busy" : "done"));
 }
 
+void __wrap_dlr_agent_answer(struct dlr_agent_base *base,
+                             const struct dlr_agent_origin *to, json_t *msg);
+void __wrap_dlr_agent_answer(struct dlr_agent_base *base,
+                             const struct dlr_agent_origin *to, json_t *msg)
+{
+    json_decref(msg); /* a vote */
+}
+
+const char *__wrap_dlr_agent_peers_addr(const struct dlr_agent_base *base);
+const char *__wrap_dlr_agent_peers_addr(const struct dlr_agent_base *base)
+{
+    return "10.0.0.2:7000";
+}
+
+/* A process that has left where it listens, or one that ends. */
+int __wrap_dlr_agent_start_supervisor(const struct dlr_agent_succession *su,
+                                      const json_t *start, int state_fd, pid_t *ret_pid,
+                                      int *ret_pidfd, struct dlr_err *err);
+int __wrap_dlr_agent_start_supervisor(const struct dlr_agent_succession *su,
+                                      const json_t *start, int state_fd, pid_t *ret_pid,
+                                      int *ret_pidfd, struct dlr_err *err)
+{
+    DLR_AUTO_JSON json_t *state = NULL;
+    const json_t *said;
+
+    rig.started++;
+    assert_int_equal(dlr_takeover_state_load(state_fd, &state, err), 0);
+    said = json_object_get(state, "succession");
+    assert_int_equal(json_integer_value(json_object_get(said, "nth")), 1);
+    assert_string_equal(json_string_value(json_object_get(said, "from")), "n1");
+    assert_int_equal(json_array_size(json_object_get(said, "dead")), 1);
+    if (!rig.mute)
+        json_object_set_new(state, "address", json_string("other:4711"));
+    assert_int_equal(dlr_takeover_state_save(state_fd, state, err), 0);
+    *ret_pid = fork();
+    if (*ret_pid == 0 && rig.mute)
+        _exit(1);
+    if (*ret_pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* of this test */
+        close_range(STDOUT_FILENO, ~0U, 0);
+        for (;;)
+            pause();
+    }
+    *ret_pidfd = (int)syscall(SYS_pidfd_open, *ret_pid, 0);
+    return *ret_pidfd < 0 ? -errno : 0;
+}
+
 unsigned dlr_agent_tasks_left(const struct dlr_agent_tasks *tasks)
 {
     return 0;
@@ -128,7 +182,25 @@ static void report(void *arg, const struct dlr_agent_origin *from)
     rig.reports++;
 }
 
+static int stop(zloop_t *loop, int timer, void *arg)
+{
+    dlr_agent_end(rig.base);
+    return 0;
+}
+
+/* What it says after it is heard in the same turn of the loop. */
+static bool follow(void *arg, const char *address)
+{
+    int timer = -1;
+
+    dlr_format(rig.followed, sizeof(rig.followed), "%s", address);
+    rig.silent = 0;
+    dlr_agent_timer(rig.base, &timer, 10, stop, NULL);
+    return true;
+}
+
 static const struct dlr_agent_succession_ops ops = {
+    .follow = follow,
     .dead_ms = dead_ms,
     .unheard_ms = silent_ms,
     .silent_ms = silent_ms,
@@ -242,6 +314,119 @@ static void the_keepers_end_with_a_silent_supervisor_ends_the_run(void **state)
     assert_string_equal(rig.heard, "all:over;");
 }
 
+static const char will[] =
+    "{\"nth\":0,\"enough\":2,\"state\":{\"v\":2},\"start\":{\"argv\":[\"x\"],\"env\":[]"
+    ","
+    "\"cwd\":\"/\",\"in\":\"\",\"out\":\"\",\"err\":\"\",\"keys\":"
+    "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"}}";
+
+static int take_will(const char *text)
+{
+    DLR_AUTO_JSON json_t *msg = json_loads(text, 0, NULL);
+
+    return dlr_agent_take_over_will(rig.su, msg);
+}
+
+static int n3_misses_it(zloop_t *loop, int timer, void *arg)
+{
+    hear("k3", "{\"v\":2,\"t\":\"silent\",\"gen\":1}");
+    return 0;
+}
+
+/* Whether it answers a connect or not: for longer than the election limit. */
+static void host_dies(void)
+{
+    rig.silent = 20000;
+    rig.n3_timer = -1;
+    dlr_agent_timer_every(rig.base, &rig.n3_timer, 20, n3_misses_it, NULL);
+    dlr_agent_watchdog_silence(rig.su);
+}
+
+static void who_is_elected_and_has_a_will_leads_to_a_supervisor_of_its_own(void **state)
+{
+    assert_int_equal(take_will(will), 0);
+    host_dies();
+    run();
+    assert_int_equal(rig.started, 1);
+    assert_string_equal(rig.followed, "10.0.0.2:4711");
+    assert_non_null(strstr(rig.heard, "all:follow;"));
+    assert_null(strstr(rig.heard, "report"));
+}
+
+static int look_for_requeue(zloop_t *loop, int timer, void *arg)
+{
+    if (strstr(rig.heard, "n3:report;"))
+        dlr_agent_end(rig.base);
+    return 0;
+}
+
+static void await_requeue(void)
+{
+    int timer = -1;
+
+    dlr_agent_timer_every(rig.base, &timer, 20, look_for_requeue, NULL);
+    host_dies();
+    run();
+    assert_string_equal(rig.followed, "");
+    assert_null(strstr(rig.heard, "all:follow;"));
+}
+
+static void without_a_will_the_job_is_requeued(void **state)
+{
+    await_requeue();
+    assert_int_equal(rig.started, 0);
+}
+
+static void where_too_few_are_left_the_job_is_requeued(void **state)
+{
+    DLR_AUTO_JSON json_t *msg = json_loads(will, 0, NULL);
+
+    json_object_set_new(msg, "enough", json_integer(3));
+    assert_int_equal(dlr_agent_take_over_will(rig.su, msg), 0);
+    await_requeue();
+    assert_int_equal(rig.started, 0);
+}
+
+static void where_the_supervisor_ends_at_once_the_job_is_requeued(void **state)
+{
+    assert_int_equal(take_will(will), 0);
+    rig.mute = true;
+    await_requeue();
+    assert_int_equal(rig.started, 1);
+}
+
+static void a_follow_counts_where_the_supervisor_is_missed_and_once(void **state)
+{
+    static const char first[] =
+        "{\"v\":2,\"t\":\"follow\",\"gen\":1,\"nth\":1,\"address\":\"10.0.0.3:1\"}";
+
+    hear("k3", first);
+    assert_string_equal(rig.followed, ""); /* the supervisor is heard here */
+    rig.silent = 1000;
+    hear("k3", first);
+    assert_string_equal(rig.followed, "10.0.0.3:1");
+    hear("k3", "{\"v\":2,\"t\":\"silent\",\"gen\":1}"); /* it has missed the word */
+    assert_non_null(strstr(rig.heard, "n3:follow;"));
+    rig.silent = 1000;
+    hear("k3",
+         "{\"v\":2,\"t\":\"follow\",\"gen\":1,\"nth\":1,\"address\":\"10.0.0.4:1\"}");
+    assert_string_equal(rig.followed, "10.0.0.3:1");
+    assert_int_equal(take_will(will), -EBADMSG); /* of the former one */
+}
+
+static void a_will_that_lacks_something_is_none(void **state)
+{
+    assert_int_equal(take_will("{\"nth\":0,\"enough\":2,\"state\":{}}"), -EBADMSG);
+    assert_int_equal(take_will("{\"nth\":0,\"enough\":0,\"state\":{},\"start\":{}}"),
+                     -EBADMSG);
+    assert_int_equal(
+        take_will("{\"nth\":0,\"enough\":2,\"state\":{},\"start\":{\"argv\":[\"x\"],"
+                  "\"env\":[],\"keys\":\"00\",\"cwd\":\"/\",\"in\":\"\",\"out\":\"\","
+                  "\"err\":\"\"}}"),
+        -EBADMSG);
+}
+
 int main(int argc, char **argv)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -251,6 +436,12 @@ int main(int argc, char **argv)
         T(a_peer_is_obeyed_only_while_the_supervisor_is_missed),
         T(only_the_supervisors_host_may_end_the_run),
         T(the_keepers_end_with_a_silent_supervisor_ends_the_run),
+        T(who_is_elected_and_has_a_will_leads_to_a_supervisor_of_its_own),
+        T(without_a_will_the_job_is_requeued),
+        T(where_too_few_are_left_the_job_is_requeued),
+        T(where_the_supervisor_ends_at_once_the_job_is_requeued),
+        T(a_follow_counts_where_the_supervisor_is_missed_and_once),
+        T(a_will_that_lacks_something_is_none),
     };
 
     if (argc > 1 && dlr_streq(argv[1], "--succeed"))

@@ -267,6 +267,16 @@ static void a_job_that_is_requeued_says_no_reason(void **state)
         told, "policy:15 ends last:requeued ended shutdown,keep_memory agents");
 }
 
+/* The next incarnation of this srun returns the code: it is kept first. */
+static void where_the_script_is_lost_a_requeue_runs_the_rest_of_it(void **state)
+{
+    dlr_sup_ending_script_lost(ending);
+    dlr_sup_finish(ending, 3, NULL);
+    assert_string_equal(
+        told, "ends kept:3 shutdown,later user requeue 42 - 4 5 30000ms 0 /dir "
+              "journal:end ended shutdown agents"); /* it could not be asked */
+}
+
 static void tasks_that_run_get_sigterm(void **state)
 {
     tasks_run = true;
@@ -284,6 +294,7 @@ int main(void)
         T(an_end_by_a_signal_is_not_kept),
         T(a_requeue_does_without_nodes_that_are_of_no_use),
         T(a_job_that_is_requeued_says_no_reason),
+        T(where_the_script_is_lost_a_requeue_runs_the_rest_of_it),
         T(tasks_that_run_get_sigterm),
     };
 
