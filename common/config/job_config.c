@@ -48,6 +48,8 @@ const struct dlr_opt dlr_job_config_opts[] = {
      "measure latency and bandwidth between the nodes before the first round, or before each"},
     {"exclude-stragglers", DLR_OPT_SWITCH, FIELD(exclude_stragglers), "off", "on|off",
      "leave out nodes that work and are far slower than the others, as well"},
+    {"takeover", DLR_OPT_SWITCH, FIELD(takeover), "off", "on|off",
+     "the batch host dies: go on in the same allocation where nodes are enough, requeue at the end"},
     {"checkpoint", DLR_OPT_SWITCH, FIELD(checkpoint), "on", "on|off",
      "reserve node memory for snapshots"},
     {"vetted-every", DLR_OPT_COUNT, FIELD(vetted_every), "auto", "STEPS|auto",

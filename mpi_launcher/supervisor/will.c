@@ -92,7 +92,7 @@ void dlr_sup_will_open(struct dlr_sup *s)
 {
     struct dlr_sup_will *will;
 
-    if (s->state_fd < 0 || !dlr_sup_batch(s->nodes)[0] ||
+    if (!s->conf.takeover || s->state_fd < 0 || !dlr_sup_batch(s->nodes)[0] ||
         !dlr_streq(getenv("ENVIRONMENT"), "BATCH"))
         return;
     will = s->will = calloc(1, sizeof(*will));

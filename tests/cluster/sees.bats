@@ -117,7 +117,7 @@ SH
     job=$(submit meet.sh)
     await "$job" running
     head=$(place "$job" 0)
-    "$VC" kill "$head" # the batch host: a successor goes on, and its death is a requeue
+    "$VC" kill "$head" # the batch host: the job is requeued
     await "$job" "e['event']=='running' and e.get('round',0)>=1"
     other=$(place "$job" 1)
     [ "$other" != "$head" ]
