@@ -327,6 +327,8 @@ static int run(struct dlr_sup *s)
     bar_nodes(s);
     dlr_sup_load_lost(s->nodes);
     dlr_sup_succession_begin(s, now);
+    if (s->succession) /* where we listen: the agent that started us looks */
+        dlr_sup_save_takeover_state(s);
     dlr_sup_network_start(s->steps);
     if (s->took_over)
         take_over(s);

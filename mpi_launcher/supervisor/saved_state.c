@@ -26,7 +26,6 @@
 #include "mpi_launcher/supervisor/succession.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
-#include "mpi_launcher/supervisor/will.h"
 
 /* Most engines have two functions for it. */
 #define PART_OF(name, stem, engine)                                                    \
@@ -253,7 +252,7 @@ void dlr_sup_save_takeover_state(struct dlr_sup *s)
         return;
     dlr_sup_save_run(s, state);
     save(of_supervisor, s, state);
-    dlr_sup_will_changed(s);
+    s->will_is_old = true;
     if (dlr_takeover_state_save(s->state_fd, state, &err) < 0)
         dlr_user_line(s->io, "%s", err.text);
 }

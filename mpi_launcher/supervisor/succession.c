@@ -15,7 +15,6 @@
 #include "mpi_launcher/supervisor/nodes/failure_detector.h"
 #include "mpi_launcher/supervisor/nodes/nodes.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
-#include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/steps/steps.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 
@@ -85,8 +84,6 @@ void dlr_sup_succession_begin(struct dlr_sup *s, int64_t now_ms)
         if (n >= 0 && !dlr_policy_is_lost(s->policy, (unsigned)n))
             dlr_node_lost(s->nodes, (unsigned)n, (int64_t)silent_ms, now_ms);
     }
-    dlr_sup_save_takeover_state(
-        s); /* where we listen: the agent that started us looks */
 }
 
 /* "INCARNATION NTH NODE" */

@@ -34,6 +34,7 @@ struct dlr_sup {
     bool deposed;              /* the agents have a successor: we do nothing any more */
     unsigned nth;              /* take-overs before us: dlr_control's `follow` */
     struct dlr_sup_will *will; /* will.c; NULL: nobody gets one */
+    bool will_is_old;          /* the state has changed since it was sent */
     json_t *succession;        /* succession.c: what the elected agent said; or NULL */
 
     /* the engines, low to high: each knows those before it */

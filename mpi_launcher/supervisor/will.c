@@ -176,9 +176,9 @@ void dlr_sup_will_tick(struct dlr_sup *s)
     unsigned heirs[HEIRS], n;
     bool same;
 
-    if (!will || !will->changed || s->deposed)
+    if (!will || (!will->changed && !s->will_is_old) || s->deposed)
         return;
-    will->changed = false;
+    will->changed = s->will_is_old = false;
     state = dlr_sup_state_for_heirs(s);
     text = state ? json_dumps(state, JSON_COMPACT) : NULL;
     if (!text)

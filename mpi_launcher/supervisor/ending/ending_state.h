@@ -53,7 +53,7 @@ static inline int dlr_sup_ending_go_on(const struct dlr_sup_ending *ending)
 /* requeue.c: all runs of the job may be requeued now. */
 void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why);
 
-/* finish.c: agents end, and what is in memory goes. */
+/* farewell.c: agents end, and what is in memory goes. */
 void dlr_sup_say_bye(struct dlr_sup_ending *ending);
 
 /* joint_requeue.c: it does not come to a requeue. */

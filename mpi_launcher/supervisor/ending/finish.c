@@ -31,16 +31,6 @@ static void say_why(struct dlr_sup_ending *ending, const char *why)
     }
 }
 
-/* So Slurm ends what it takes back. A job that is cancelled looks the same. */
-void dlr_sup_say_bye(struct dlr_sup_ending *ending)
-{
-    json_t *msg = dlr_msg_new("shutdown");
-
-    json_object_set_new(msg, "keep_memory",
-                        json_boolean(ending->wanted_signal == SIGTERM));
-    dlr_sup_send_all(ending->env.nodes, msg);
-}
-
 /* Nobody waits for our code but the script, which a requeue begins again: this srun
  * returns it there at once. Slurm's SIGTERM ends the agents. The journal's last word is
  * the end.
