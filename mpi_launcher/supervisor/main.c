@@ -38,6 +38,7 @@
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/planning/verdicts.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
+#include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/network.h"
 #include "mpi_launcher/supervisor/steps/steps.h"
