@@ -79,6 +79,7 @@ static int begin(void **state)
     memset(&s, 0, sizeof(s));
     dlr_job_config_init(&s.conf);
     s.conf.nodes.min = 2;
+    s.conf.takeover = true;
     dlr_format(s.info.dir, sizeof(s.info.dir), "/state/lm");
     s.info.incarnation = 3;
     s.argv = no_argv;
@@ -136,6 +137,10 @@ static void without_a_batch_script_there_is_no_will(void **state)
     setenv("ENVIRONMENT", "INTERACTIVE", 1);
     dlr_sup_will_open(&s);
     dlr_sup_will_changed(&s);
+    tick("");
+    setenv("ENVIRONMENT", "BATCH", 1);
+    s.conf.takeover = false; /* nobody has asked for it */
+    dlr_sup_will_open(&s);
     tick("");
 }
 
