@@ -34,10 +34,10 @@ struct dlr_job_config {
     enum dlr_reorder reorder;           /* of live nodes after a swap */
     enum dlr_rounds network_check; /* rounds before which nodes measure the network */
     bool exclude_stragglers; /* nodes that are slow but correct do not take part */
-    bool takeover;           /* of a batch host that died, by a node of its allocation */
-    bool checkpoint;         /* off: no memory is reserved, no snapshot is made */
-    unsigned ckpt_budget;    /* millionths of the time that saves may take, 0 any */
-    unsigned vetted_every;   /* steps between older versions kept in memory, 0: none;
+    bool takeover;         /* of a batch host that died, by a node of its allocation */
+    bool checkpoint;       /* off: no memory is reserved, no snapshot is made */
+    unsigned ckpt_budget;  /* millionths of the time that saves may take, 0 any */
+    unsigned vetted_every; /* steps between older versions kept in memory, 0: none;
                               DLR_COUNT_AUTO: 100 where there is room for them */
     struct dlr_every_conf persist_every; /* a committed version goes to the disk */
     unsigned persist_count;              /* of them; 0 counts as 1 */
