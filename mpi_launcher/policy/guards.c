@@ -130,12 +130,22 @@ DLR_GUARD(ended_well)
     return dlr_policy_ended_well(p);
 }
 
+DLR_GUARD(ended_well_as_a_whole)
+{
+    return dlr_policy_ended_well(p) && !p->ended_early;
+}
+
 DLR_GUARD(no_task_has_started)
 {
     return !p->started;
 }
 
 DLR_GUARD(ended_well_and_started)
+{
+    return dlr_policy_if_ended_well_as_a_whole(p, e) && p->started;
+}
+
+DLR_GUARD(no_task_has_failed)
 {
     return dlr_policy_ended_well(p) && p->started;
 }

@@ -34,6 +34,8 @@ DLR_GUARD(it_leads_nowhere);
 DLR_GUARD(ended_well);
 DLR_GUARD(no_task_has_started);
 DLR_GUARD(ended_well_and_started);
+DLR_GUARD(ended_well_as_a_whole);
+DLR_GUARD(no_task_has_failed);
 DLR_GUARD(it_may_start_later);
 DLR_GUARD(srun_may_start_later);
 DLR_GUARD(srun_never_starts_it);

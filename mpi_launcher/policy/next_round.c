@@ -136,7 +136,8 @@ DLR_ACTION(finish_no_copy)
 
 DLR_ACTION(launch)
 {
-    p->ended = p->exit_unexplained = p->started = p->stepped = p->killed = false;
+    p->ended = p->ended_early = p->exit_unexplained = p->started = p->stepped =
+        p->killed = false;
     p->launch_ms = e->now_ms;
     p->exit_code = p->sigterm.code = 0;
     p->ops.launch(p->arg, p->round);

@@ -223,8 +223,18 @@ void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
     if (p->phase != DLR_PHASE_RUN || round != p->round)
         return;
     p->ended = true;
+    p->ended_early = false;
     p->exit_code = code;
     look_at_limit(p, now_ms);
+    happens(p, DLR_EVENT_STEP_ENDED, NULL, now_ms);
+}
+
+void dlr_policy_step_ended_early(struct dlr_policy *p, uint32_t round, int64_t now_ms)
+{
+    if (p->phase != DLR_PHASE_RUN || round != p->round)
+        return;
+    p->ended = p->ended_early = true;
+    p->exit_code = 0;
     happens(p, DLR_EVENT_STEP_ENDED, NULL, now_ms);
 }
 

@@ -105,6 +105,10 @@ void dlr_policy_committed(struct dlr_policy *p, uint64_t step);
 struct dlr_restart_budget_failure dlr_policy_failed_how(const struct dlr_policy *p);
 void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
                            int64_t now_ms);
+/* With 0, and not all tasks are known to have started: Slurm ends a step that it could not
+ * start as a whole, and srun then says 0. Success if no task is told to have failed.
+ */
+void dlr_policy_step_ended_early(struct dlr_policy *p, uint32_t round, int64_t now_ms);
 /* Tasks of the round are missing: its time to start them is over. Costs no restart; of
  * two rounds in a row it ends the run.
  */

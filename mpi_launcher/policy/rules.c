@@ -82,7 +82,7 @@ const struct dlr_policy_rule dlr_policy_rules[] = {
     /* the user's step */
     R(RUN, ADOPT_FAILED, all_have_reported, take_over_the_adopted, MET),
     R(RUN, ADOPT_FAILED, always, take_over_the_adopted, AGENTS),
-    R(RUN, STARTED, ended_well, note_the_start_and_finish, DONE),
+    R(RUN, STARTED, ended_well_as_a_whole, note_the_start_and_finish, DONE),
     R(RUN, STARTED, always, note_the_start, SAME),
     R(RUN, QUEUED, no_task_has_started, begin_its_time, SAME),
     R(RUN, LAUNCH_LATE, it_may_start_later, end_not_started, END),
@@ -115,6 +115,7 @@ const struct dlr_policy_rule dlr_policy_rules[] = {
     R(RUN, LIMIT, a_task_ended_for_sigterm, end_for_its_task, END),
     R(RUN, LIMIT, failed_tasks_were_let_be, note_srun_failed, LAST),
     R(RUN, LIMIT, failed_tasks_are_let_be, finish_well, DONE),
+    R(RUN, LIMIT, no_task_has_failed, finish_well, DONE),
     R(RUN, LIMIT, srun_may_start_later, end_srun_waits, END),
     R(RUN, LIMIT, srun_never_starts_it, refuse_srun_not_started, END),
     R(RUN, LIMIT, srun_started_nothing_twice, refuse_srun_again, END),

@@ -38,6 +38,7 @@ struct dlr_policy {
     char why[256];
     int exit_code;      /* what the run returns when it has to end */
     bool started;       /* a task of the round has */
+    bool ended_early;   /* its srun, with 0, when not all were known to have */
     unsigned unstarted; /* rounds in a row whose srun ended and had started no task */
     bool ran;           /* a task of the run has started */
     /* since then slurmctld starts none of its steps; 0: it does */

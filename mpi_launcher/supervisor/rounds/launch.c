@@ -190,6 +190,13 @@ static void worker_words(struct dlr_sup_rounds *rounds, struct dlr_words *w)
         dlr_words_add(w, "%s", *p);
 }
 
+/* A former supervisor's round has had its tasks. */
+static bool is_short_of_tasks(const struct dlr_sup_rounds *rounds)
+{
+    return rounds->launch_deadline_ms < INT64_MAX &&
+           rounds->tasks_up < rounds->env.step->world;
+}
+
 void dlr_sup_step_ended(struct dlr_sup_rounds *rounds, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -197,6 +204,9 @@ void dlr_sup_step_ended(struct dlr_sup_rounds *rounds, int status)
     if (code && !rounds->tasks_up && dlr_policy_phase(rounds->policy) == DLR_PHASE_RUN)
         dlr_sup_ask_controller(rounds->env.steps, DLR_QUERY_STEP, code, "",
                                rounds->launch_ms);
+    else if ((rounds->ended_early = !code && is_short_of_tasks(rounds)))
+        dlr_policy_step_ended_early(rounds->policy, rounds->running_round,
+                                    dlr_sup_now());
     else
         dlr_policy_step_ended(rounds->policy, rounds->running_round, code,
                               dlr_sup_now());
@@ -225,7 +235,7 @@ static void reset_round(struct dlr_sup_rounds *rounds, uint32_t round)
     rounds->nrestored = rounds->tasks_up = 0;
     rounds->first_step_seen = rounds->first_step_reported = rounds->end_reported =
         false;
-    rounds->running_reported = rounds->go_reported = false;
+    rounds->running_reported = rounds->go_reported = rounds->ended_early = false;
     rounds->queue.does = false;
     rounds->adopt.workers_pid = 0;
     rounds->restore_deadline_ms = INT64_MAX;
@@ -275,6 +285,17 @@ int64_t dlr_sup_launched_ms(const struct dlr_sup_rounds *rounds)
 
 /* --- watch ------------------------------------------------------------------------ */
 
+static void tell_running(struct dlr_sup_rounds *rounds)
+{
+    if (rounds->running_reported)
+        return; /* by the former supervisor */
+    rounds->running_reported = true;
+    dlr_sup_rounds_changed(rounds);
+    dlr_journal_note(dlr_sup_journal(rounds->env.io), "running", "s:I,s:I", "round",
+                     (json_int_t)rounds->running_round, "took_ms",
+                     (json_int_t)(dlr_sup_now() - rounds->launch_ms));
+}
+
 void dlr_sup_on_task(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg)
 {
     unsigned rank;
@@ -294,13 +315,9 @@ void dlr_sup_on_task(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
         /* a start that hangs before its first restore ends, too */
         rounds->restore_deadline_ms =
             dlr_sup_now() + rounds->env.conf->restore_timeout_ms;
-    if (rounds->running_reported)
-        return; /* by the former supervisor */
-    rounds->running_reported = true;
-    dlr_sup_rounds_changed(rounds);
-    dlr_journal_note(dlr_sup_journal(rounds->env.io), "running", "s:I,s:I", "round",
-                     (json_int_t)rounds->running_round, "took_ms",
-                     (json_int_t)(dlr_sup_now() - rounds->launch_ms));
+    tell_running(rounds);
+    if (rounds->ended_early)
+        dlr_policy_step_ended(rounds->policy, rounds->running_round, 0, dlr_sup_now());
 }
 
 void dlr_sup_on_orphaned(struct dlr_sup_rounds *rounds, unsigned node,

@@ -60,7 +60,8 @@ struct dlr_sup_rounds {
     int64_t stdin_at; /* where our standard input began, -1 when that is no file */
     bool launched;    /* a round of this incarnation has had stdin and output */
     int64_t launch_ms, launch_deadline_ms;
-    struct { /* launch_limit.c: for what other steps of the job have */
+    bool ended_early; /* its srun, with 0, and a task was not known to have started */
+    struct {          /* launch_limit.c: for what other steps of the job have */
         /* the round does not overlap with them: slurmctld may have it wait, */
         bool may;
         bool does; /* and does, as it has said */

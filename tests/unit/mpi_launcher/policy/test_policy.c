@@ -46,6 +46,37 @@ static void word_of_tasks_that_comes_after_the_end_counts(void **state)
     }
 }
 
+/* Slurm ended a step that it could not start on one node, and srun says 0. */
+static void a_step_that_ended_before_it_was_whole_is_no_success_by_itself(void **state)
+{
+    static const struct {
+        bool fails, all_start;
+        const char *text;
+    } rows[] = {
+        {false, false, "finish0 "}, /* an agent's word was lost */
+        {false, true, "finish0 "},
+        {true, false, "end0 program "},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct policy_log l;
+        struct dlr_policy *p = policy_running(&l);
+
+        dlr_policy_started(p, 0);
+        dlr_policy_step_ended_early(p, 0, 100);
+        dlr_policy_started(p, 0); /* another task of it */
+        assert_string_equal(l.text, "");
+        if (rows[i].fails)
+            dlr_policy_worker_exit(p, 0, 2, SIGKILL, 150);
+        if (rows[i].all_start)
+            dlr_policy_step_ended(p, 0, 0, 150);
+        else
+            dlr_policy_tick(p, 600);
+        assert_string_equal(l.text, rows[i].text);
+        dlr_policy_free(p);
+    }
+}
+
 static void dead_node_is_replaced_and_costs_no_restart(void **state)
 {
     struct policy_log l;
@@ -539,6 +570,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(run_that_ends_well_finishes_with_zero),
         cmocka_unit_test(word_of_tasks_that_comes_after_the_end_counts),
+        cmocka_unit_test(a_step_that_ended_before_it_was_whole_is_no_success_by_itself),
         cmocka_unit_test(dead_node_is_replaced_and_costs_no_restart),
         cmocka_unit_test(dead_spare_ends_nothing),
         cmocka_unit_test(second_death_without_spare_writes_and_requeues),

@@ -258,7 +258,10 @@ static void step_happens(struct world *w, enum happening what, uint32_t round)
         dlr_policy_step_lost(w->p, round, "a slurmstepd is gone", w->now);
         break;
     default:
-        dlr_policy_step_ended(w->p, round, draw(w, 2) ? 0 : 1, w->now);
+        if (draw(w, 4) == 0)
+            dlr_policy_step_ended_early(w->p, round, w->now);
+        else
+            dlr_policy_step_ended(w->p, round, draw(w, 2) ? 0 : 1, w->now);
         break;
     }
 }
