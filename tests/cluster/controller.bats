@@ -10,8 +10,8 @@ setup_file() {
 #!/bin/bash
 #SBATCH -o out.%j
 #SBATCH --dlrover=on
-export SLURM_MPI_TYPE=pmix
-srun /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 100 --iter-ms 100
+# no MPI: Slurm's PMIx may hang in the fence of a step that is started here (docs/plugin.md)
+srun bash -c 'for i in {1..100}; do read -rt 0.1 <> <(:) || :; done'
 code=$?
 echo "srun returned $code"
 exit $code

@@ -24,6 +24,8 @@ HANDS(dlr_agent_ranks_go, struct dlr_agent_snapshots *s)
 HANDS(dlr_agent_claims_resend, struct dlr_agent_tasks *tasks)
 HANDS(dlr_agent_tasks_kill, struct dlr_agent_tasks *tasks, uint32_t round,
       bool spare_srun)
+HANDS(dlr_agent_tasks_park, struct dlr_agent_tasks *tasks, uint32_t round,
+      int64_t park_ms)
 HANDS(dlr_agent_save_at, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_commit, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_abort, struct dlr_agent_snapshots *s, uint64_t step)
@@ -55,6 +57,11 @@ int dlr_agent_claims_refuse(struct dlr_agent_tasks *tasks, const json_t *msg)
 
 int dlr_agent_rebuild(struct dlr_agent_snapshots *s, const json_t *msg,
                       const struct dlr_agent_origin *from)
+{
+    return 0;
+}
+
+int dlr_agent_take_over_will(struct dlr_agent_succession *su, const json_t *msg)
 {
     return 0;
 }
