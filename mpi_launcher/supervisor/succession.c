@@ -131,7 +131,8 @@ bool dlr_sup_is_deposed(struct dlr_sup *s)
     char path[DLR_RUN_PATH + 32], node[DLR_TOPO_NAME] = "";
     unsigned incarnation, nth;
 
-    if (s->deposed || hears_most(s) || dlr_sup_now() - s->deposed_look_ms < LOOK_MS)
+    if (!s->conf.takeover || s->deposed || hears_most(s) ||
+        dlr_sup_now() - s->deposed_look_ms < LOOK_MS)
         return s->deposed;
     s->deposed_look_ms = dlr_sup_now();
     path_of(s, path, sizeof(path));

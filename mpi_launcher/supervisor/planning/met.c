@@ -46,6 +46,7 @@ bool dlr_sup_met_before(struct dlr_sup_planning *planning)
 
 void dlr_sup_met(struct dlr_sup_planning *planning, const struct dlr_plan *plan)
 {
-    if (plan->nout == 0) /* a warning is one again */
+    /* Of the first plan: a restart must not wait for the disk. A warning is one again. */
+    if (planning->plan.world == 0 && plan->nout == 0)
         dlr_sup_agents_met(planning->env.steps, sum_of(planning));
 }

@@ -150,6 +150,15 @@ static void silence(unsigned n)
         table->list[i].heard_ms = now_ms - 10000;
 }
 
+static void without_a_will_nobody_looks(void **state)
+{
+    s.conf.takeover = false;
+    file = "3 1 b\n";
+    silence(NODES);
+    assert_false(dlr_sup_is_deposed(&s));
+    assert_int_equal(looks, 0);
+}
+
 static void while_most_are_heard_nobody_looks(void **state)
 {
     file = "3 1 b\n";
@@ -195,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(the_four_lowest_get_the_will_and_what_changes),
         T(without_a_batch_script_there_is_no_will),
+        T(without_a_will_nobody_looks),
         T(while_most_are_heard_nobody_looks),
         T(a_successor_of_this_incarnation_deposes),
         T(what_is_no_successor_deposes_nobody),
