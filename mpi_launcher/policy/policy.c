@@ -217,25 +217,27 @@ void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
     happens_in(p, round, DLR_EVENT_STEPD_LOST, why, now_ms);
 }
 
-void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
-                           int64_t now_ms)
+static void step_ended(struct dlr_policy *p, uint32_t round, int code, bool early,
+                       int64_t now_ms)
 {
     if (p->phase != DLR_PHASE_RUN || round != p->round)
         return;
     p->ended = true;
-    p->ended_early = false;
+    p->ended_early = early;
     p->exit_code = code;
     look_at_limit(p, now_ms);
     happens(p, DLR_EVENT_STEP_ENDED, NULL, now_ms);
 }
 
+void dlr_policy_step_ended(struct dlr_policy *p, uint32_t round, int code,
+                           int64_t now_ms)
+{
+    step_ended(p, round, code, false, now_ms);
+}
+
 void dlr_policy_step_ended_early(struct dlr_policy *p, uint32_t round, int64_t now_ms)
 {
-    if (p->phase != DLR_PHASE_RUN || round != p->round)
-        return;
-    p->ended = p->ended_early = true;
-    p->exit_code = 0;
-    happens(p, DLR_EVENT_STEP_ENDED, NULL, now_ms);
+    step_ended(p, round, 0, true, now_ms);
 }
 
 void dlr_policy_clean(struct dlr_policy *p, unsigned node, uint32_t round,

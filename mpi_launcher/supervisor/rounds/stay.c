@@ -14,10 +14,10 @@
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/steps/slurm_command.h"
 
-/* With these the first word of the program is not one that another program could start,
- * or not on the host.
+/* With these options the first word of the program is not one that another program could
+ * start, or not on the host.
  */
-static bool is_wrapped(const struct dlr_step_plan *step)
+static bool is_plain(const struct dlr_step_plan *step)
 {
     static const char *const options[] = {"--multi-prog", "--bcast", "--container",
                                           "--pty", NULL};
@@ -31,7 +31,7 @@ static bool is_wrapped(const struct dlr_step_plan *step)
 
 bool dlr_sup_stay_can(const struct dlr_sup_rounds *rounds)
 {
-    return rounds->env.conf->in_process && is_wrapped(rounds->env.step);
+    return rounds->env.conf->in_process && is_plain(rounds->env.step);
 }
 
 int64_t dlr_sup_stay_ms(const struct dlr_sup_rounds *rounds, enum dlr_cause cause)
