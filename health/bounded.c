@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A call that may not come back. */
+/* A call that may not come back, in a thread or in a process. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "health/checks.h"
 
@@ -80,11 +86,55 @@ int dlr_health_bounded(void (*fn)(void *arg), void *arg, int64_t timeout_ms)
     return done ? 0 : -ETIMEDOUT;
 }
 
+/* Waits for the child, which is left behind when it does not come back. Its exit code,
+ * or -errno.
+ */
+static int await(pid_t child, int pidfd, int64_t timeout_ms)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    int64_t until_ms = dlr_now_ms() + timeout_ms, left_ms = timeout_ms;
+    int status = 0, rc;
+
+    do {
+        rc = poll(&p, 1, (int)left_ms);
+        left_ms = until_ms - dlr_now_ms();
+    } while (rc < 0 && errno == EINTR && left_ms > 0);
+    if (rc <= 0) {
+        kill(child, SIGKILL);
+        waitpid(child, &status, WNOHANG);
+        return -ETIMEDOUT;
+    }
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -EIO;
+}
+
+int dlr_health_apart(int (*fn)(void *arg), void *arg, int64_t timeout_ms)
+{
+    DLR_AUTO_CLOSE int pidfd = -1;
+    pid_t child = fork();
+
+    if (child == 0) {
+        /* srun waits for the end of what a task's child holds */
+        close_range(0, ~0U, 0);
+        _exit(fn(arg));
+    }
+    if (child < 0)
+        return -errno;
+    pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+    if (pidfd < 0) {
+        kill(child, SIGKILL);
+        return -ENOSYS;
+    }
+    return await(child, pidfd, timeout_ms);
+}
+
 struct device_query {
     struct dlr_health_env env;
     struct dlr_health_result result;
     void (*check)(const struct dlr_health_env *env, struct dlr_health_result *ret);
-    char root[];
+    char texts[]; /* of env, one behind the other */
 };
 
 static void ask_device(void *arg)
@@ -94,18 +144,45 @@ static void ask_device(void *arg)
     q->check(&q->env, &q->result);
 }
 
+static const char *keep(char **at, const char *text)
+{
+    char *copy = *at;
+
+    if (!text)
+        return NULL;
+    strcpy(copy, text);
+    *at += strlen(text) + 1;
+    return copy;
+}
+
+static struct device_query *new_query(const struct dlr_health_env *env)
+{
+    const char *texts[] = {env->root, env->inject, env->node};
+    struct device_query *q;
+    size_t size = 0;
+    char *at;
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        size += texts[i] ? strlen(texts[i]) + 1 : 0;
+    q = calloc(1, sizeof(*q) + size);
+    if (!q)
+        return NULL;
+    at = q->texts;
+    q->env.root = keep(&at, env->root);
+    q->env.inject = keep(&at, env->inject);
+    q->env.node = keep(&at, env->node);
+    return q;
+}
+
 void dlr_health_device(const struct dlr_health_env *env, struct dlr_health_result *ret,
                        const char *what,
                        void (*check)(const struct dlr_health_env *env,
                                      struct dlr_health_result *ret))
 {
-    size_t size = strlen(env->root) + 1;
-    struct device_query *q = calloc(1, sizeof(*q) + size);
+    struct device_query *q = new_query(env);
     int rc = -ENOMEM;
 
     if (q) {
-        memcpy(q->root, env->root, size);
-        q->env.root = q->root;
         q->result = *ret;
         q->check = check;
         rc = dlr_health_bounded(ask_device, q, DEVICE_TIMEOUT_MS);

@@ -12,6 +12,8 @@ void dlr_health_memory(const struct dlr_health_env *env, struct dlr_health_resul
 void dlr_health_cpu(const struct dlr_health_env *env, struct dlr_health_result *ret);
 void dlr_health_disk(const struct dlr_health_env *env, struct dlr_health_result *ret);
 void dlr_health_clock(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_timesync(const struct dlr_health_env *env,
+                         struct dlr_health_result *ret);
 void dlr_health_reach(const struct dlr_health_env *env, struct dlr_health_result *ret);
 void dlr_health_edac(const struct dlr_health_env *env, struct dlr_health_result *ret);
 void dlr_health_swap(const struct dlr_health_env *env, struct dlr_health_result *ret);
@@ -27,12 +29,16 @@ void dlr_health_leftovers(const struct dlr_health_env *env,
                           struct dlr_health_result *ret);
 
 void dlr_health_matmul(const struct dlr_health_env *env, struct dlr_health_result *ret);
+void dlr_health_bandwidth(const struct dlr_health_env *env,
+                          struct dlr_health_result *ret);
 void dlr_health_write(const struct dlr_health_env *env, struct dlr_health_result *ret);
 void dlr_health_shared(const struct dlr_health_env *env, struct dlr_health_result *ret);
 
-/* Whether c is the product of a and b, of whole numbers, all SIDE x SIDE. */
-#define DLR_HEALTH_SIDE 96
-bool dlr_health_is_product(const double *a, const double *b, const double *c);
+/* Whether c is the product of a and b, of whole numbers, all side x side. */
+#define DLR_HEALTH_SIDE 96 /* of our own loop's */
+#define DLR_HEALTH_SIDE_MAX 256
+bool dlr_health_is_product(const float *a, const float *b, const float *c,
+                           unsigned side);
 
 /* --- health/gpu/ ------------------------------------------------------------------ */
 
@@ -52,6 +58,14 @@ void dlr_health_gpu_process(const struct dlr_health_env *env,
                             struct dlr_health_result *ret);
 void dlr_health_gpu_speed(const struct dlr_health_env *env,
                           struct dlr_health_result *ret);
+
+/* The number that the user has this node take for key (inject.h) in place of what is
+ * read; false: none.
+ */
+bool dlr_health_injected(const struct dlr_health_env *env, const char *key,
+                         double *ret_value);
+bool dlr_health_injected_count(const struct dlr_health_env *env, const char *key,
+                               uint64_t *ret_value);
 
 /* Sets verdict and reason; a reason that is too long is cut. */
 void dlr_health_say(struct dlr_health_result *ret, enum dlr_health_verdict verdict,
@@ -108,9 +122,16 @@ double dlr_health_days_up(const struct dlr_health_env *env);
  */
 int dlr_health_bounded(void (*fn)(void *arg), void *arg, int64_t timeout_ms);
 
+/* Runs fn(arg) in a child of ours, which holds no descriptor of ours, and waits at most
+ * timeout_ms for it. What fn returns, 0 to 127; -ETIMEDOUT: it is killed, and left
+ * behind where it hangs in the kernel; -EIO: a signal has ended it; another -errno: it
+ * could not be started.
+ */
+int dlr_health_apart(int (*fn)(void *arg), void *arg, int64_t timeout_ms);
+
 /* A check that reads devices, so: the firmware of a broken one may not answer for a
  * minute. It fails then, and what says in the reason where: "PCIe links". Of env the
- * check sees only root.
+ * check sees only root, and what is injected.
  */
 void dlr_health_device(const struct dlr_health_env *env, struct dlr_health_result *ret,
                        const char *what,

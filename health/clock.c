@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock against the batch host's. */
+/* The clock against the batch host's, and whether somebody keeps it. */
+#include <errno.h>
+#include <string.h>
+#include <sys/timex.h>
+
 #include "common/base/clock.h"
 #include "health/checks.h"
-#include "health/inject.h"
 
 /* Nothing of ours compares clocks of two nodes; people do when they read logs, hence a
  * word from 1 s on. Credentials do too: MUNGE takes them for 300 s, sites go down to 60
@@ -16,8 +19,8 @@ void dlr_health_clock(const struct dlr_health_env *env, struct dlr_health_result
     int64_t expected, offset, sure;
     enum dlr_health_verdict verdict = DLR_HEALTH_OK;
     double ahead_ms = 0;
-    bool injected = dlr_inject_number(env->inject, env->node, "clock", &ahead_ms);
 
+    dlr_health_injected(env, "clock", &ahead_ms);
     if (!env->ref_wall_ns) {
         dlr_health_say(ret, DLR_HEALTH_SKIP, "no clock to compare with");
         return;
@@ -29,7 +32,31 @@ void dlr_health_clock(const struct dlr_health_env *env, struct dlr_health_result
         verdict = DLR_HEALTH_FAIL;
     else if (sure > WARN_NS)
         verdict = DLR_HEALTH_WARN;
-    dlr_health_say(ret, verdict, "%s%+.3f s off the batch host's, +/- %.3f s",
-                   injected ? DLR_INJECTED : "", (double)offset / 1e9,
-                   (double)env->ref_error_ns / 1e9);
+    dlr_health_say(ret, verdict, "%+.3f s off the batch host's, +/- %.3f s",
+                   (double)offset / 1e9, (double)env->ref_error_ns / 1e9);
+}
+
+/* chronyd without rtcsync keeps a clock and does not say so to the kernel, hence no more
+ * than a word, and none in a run: there the offset counts.
+ */
+void dlr_health_timesync(const struct dlr_health_env *env,
+                         struct dlr_health_result *ret)
+{
+    struct timex t = {0};
+    int state;
+
+    if (!env->on_demand || env->root[0]) {
+        dlr_health_say(ret, DLR_HEALTH_SKIP,
+                       env->root[0] ? "not of a recorded node"
+                                    : "a run goes by the offset: check clock");
+        return;
+    }
+    state = adjtimex(&t);
+    if (state < 0)
+        dlr_health_say(ret, DLR_HEALTH_SKIP, "adjtimex: %s", strerror(errno));
+    else if (state == TIME_ERROR || (t.status & STA_UNSYNC))
+        dlr_health_say(ret, DLR_HEALTH_WARN, "no time service keeps the clock");
+    else
+        dlr_health_say(ret, DLR_HEALTH_OK, "kept, within %.3f s at most",
+                       (double)t.maxerror / 1e6);
 }

@@ -39,6 +39,8 @@ void dlr_health_edac(const struct dlr_health_env *env, struct dlr_health_result 
         read += add(env, mc, "ue_count", &uncorrected);
         read += add(env, mc, "ce_count", &corrected);
     }
+    read += dlr_health_injected_count(env, "edac.corrected", &corrected);
+    read += dlr_health_injected_count(env, "edac.uncorrected", &uncorrected);
     if (!read)
         dlr_health_say(ret, DLR_HEALTH_SKIP,
                        "the kernel counts no memory errors here (EDAC)");

@@ -3,6 +3,7 @@
 #ifndef DLR_HEALTH_HEALTH_H
 #define DLR_HEALTH_HEALTH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -54,6 +55,7 @@ struct dlr_health_env {
      * of several nodes this one is in, "" none, as a name of letters, digits and '-'
      */
     char *domain;
+    bool on_demand; /* no run waits: what takes longer, or is for administrators only */
     const char *gpu_helper; /* path of dlrover-gpu; NULL: beside us, or as installed */
     struct dlr_health_gpus *gpus; /* dlr_health_run()'s own: what a driver has said */
 };
@@ -63,6 +65,7 @@ struct dlr_health_result {
     enum dlr_health_verdict verdict;
     char reason[256]; /* one line; what was measured also when OK */
     double speed;     /* what equal nodes are compared by, more is better; 0: nothing */
+    const char *kind; /* of speed, as only equal ones are compared; static, NULL: one */
 };
 
 struct dlr_health_check {

@@ -12,6 +12,7 @@
 #include "health/checks.h"
 
 #define PORTS_MAX 64u
+#define PLAYED_RATE 400 /* of a port that is not there */
 
 /* Of the port's state, and of its physical one. */
 enum { DOWN = 1, INIT = 2, ARMED = 3, ACTIVE = 4 };
@@ -103,6 +104,35 @@ static void judge(const struct port *ports, unsigned n, struct dlr_health_result
                    "%u of %u ports are active", active, n);
 }
 
+/* Of a node without any, two equal ones, so that the fault can be played everywhere. */
+static unsigned inject(const struct dlr_health_env *env, struct port *ports, unsigned n)
+{
+    uint64_t rate = PLAYED_RATE, state = ACTIVE;
+    bool is_rate = dlr_health_injected_count(env, "ib.rate", &rate);
+    bool is_state = dlr_health_injected_count(env, "ib.state", &state);
+
+    if (!is_rate && !is_state)
+        return n;
+    if (n == 0) {
+        ports[0] =
+            (struct port){"played0", "played", 1, ACTIVE, 0, PLAYED_RATE, 0, true};
+        ports[1] = ports[0];
+        ports[1].device[strlen("played")] = '1';
+        n = 2;
+    }
+    for (unsigned i = 0; is_rate && i < n; i++)
+        if (ports[i].state == ACTIVE) {
+            ports[i].rate = rate;
+            break;
+        }
+    if (is_state) {
+        ports[0].state = state;
+        ports[0].physical = POLLING;
+        ports[0].downed = 1;
+    }
+    return n;
+}
+
 static void check(const struct dlr_health_env *env, struct dlr_health_result *ret)
 {
     DLR_CLEANUP(globfree) glob_t paths = {0};
@@ -112,6 +142,7 @@ static void check(const struct dlr_health_env *env, struct dlr_health_result *re
 
     for (size_t i = 0; i < found && n < PORTS_MAX; i++)
         n += read_port(env, dlr_health_path(env, &paths, i), &ports[n]);
+    n = inject(env, ports, n);
     if (n)
         judge(ports, n, ret);
     else

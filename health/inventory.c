@@ -12,8 +12,13 @@ static void look_at_cpus(const struct dlr_health_env *env,
 {
     unsigned online = dlr_health_cpus(env, "online"),
              offline = dlr_health_cpus(env, "offline");
+    uint64_t left;
 
-    if (!env->slurm_cpus || !online || online >= env->slurm_cpus)
+    if (dlr_health_injected_count(env, "inventory.cpus", &left) && left < online) {
+        offline += online - (unsigned)left;
+        online = (unsigned)left;
+    }
+    if (!env->slurm_cpus || !(online + offline) || online >= env->slurm_cpus)
         return;
     /* Without one that is offline the node never had them: Slurm drains it itself, or
      * was told not to care (SlurmdParameters=config_overrides).
@@ -27,11 +32,12 @@ static void look_at_memory(const struct dlr_health_env *env,
                            struct dlr_health_result *ret)
 {
     DLR_AUTO_FREE char *text = dlr_health_load(env, "/proc/meminfo");
-    uint64_t total;
+    uint64_t total = UINT64_MAX;
 
-    if (env->slurm_memory_bytes && text &&
-        dlr_health_meminfo(text, "MemTotal:", &total) &&
-        total < env->slurm_memory_bytes)
+    if (text)
+        dlr_health_meminfo(text, "MemTotal:", &total);
+    dlr_health_injected_count(env, "inventory.memory", &total);
+    if (total < env->slurm_memory_bytes)
         dlr_health_add(ret, DLR_HEALTH_WARN,
                        "%" PRIu64 " MiB of memory, Slurm counts on %" PRIu64,
                        total >> 20, env->slurm_memory_bytes >> 20);
@@ -70,16 +76,18 @@ static void look_at_gpus(const struct dlr_health_env *env,
 {
     DLR_CLEANUP(globfree) glob_t devices = {0};
     size_t n = dlr_health_glob(env, "/sys/bus/pci/devices/*", &devices);
-    unsigned gpus = 0;
+    uint64_t gpus = 0;
+    bool injected = dlr_health_injected_count(env, "inventory.gpus", &gpus);
 
-    if (!env->slurm_gpus || !there(env, "/sys/module/{nvidia,amdgpu,xe,i915}") ||
-        there(env, "/proc/driver/nvidia/capabilities/gpu*/mig/gi*"))
+    if (!injected &&
+        (!env->slurm_gpus || !there(env, "/sys/module/{nvidia,amdgpu,xe,i915}") ||
+         there(env, "/proc/driver/nvidia/capabilities/gpu*/mig/gi*")))
         return;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; !injected && i < n; i++)
         gpus += is_gpu(env, dlr_health_path(env, &devices, i));
     if (gpus < env->slurm_gpus)
         dlr_health_add(ret, DLR_HEALTH_DRAIN,
-                       "%u GPUs are on the PCI bus, Slurm counts on %u", gpus,
+                       "%" PRIu64 " GPUs are on the PCI bus, Slurm counts on %u", gpus,
                        env->slurm_gpus);
 }
 

@@ -68,8 +68,16 @@ void dlr_health_leftovers(const struct dlr_health_env *env,
 {
     DLR_CLEANUP(globfree) glob_t paths = {0};
     unsigned users = 0;
+    uint64_t played;
     size_t n;
 
+    if (dlr_health_injected_count(env, "leftovers.memory", &played) &&
+        played >= LARGE_BYTES)
+        dlr_health_add(ret, DLR_HEALTH_WARN,
+                       "a process of no job holds %.1f GiB, limit 1",
+                       (double)played / (double)LARGE_BYTES);
+    if (ret->reason[0])
+        return;
     if (!env->root[0] && geteuid() != 0) {
         dlr_health_say(ret, DLR_HEALTH_SKIP, "only root sees the processes of others");
         return;

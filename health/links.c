@@ -19,31 +19,41 @@
 static const struct {
     const char *file;
     unsigned limit;
+    const char *key; /* that it is injected by, or NULL */
 } counters[] = {
-    {"link_downed", FLAPS_PER_DAY},
-    {"link_error_recovery", 10},
-    {"port_rcv_errors", 10},
-    {"local_link_integrity_errors", 10},
-    {"excessive_buffer_overrun_errors", 10},
-    {"symbol_error", 864},
+    {"link_downed", FLAPS_PER_DAY, "links.downed"},
+    {"link_error_recovery", 10, "links.recoveries"},
+    {"port_rcv_errors", 10, "links.receive-errors"},
+    {"local_link_integrity_errors", 10, NULL},
+    {"excessive_buffer_overrun_errors", 10, NULL},
+    {"symbol_error", 864, "links.symbol-errors"},
+    {"carrier_down_count", FLAPS_PER_DAY, "links.carrier-losses"}, /* of interfaces */
 };
 
-/* Tells of one count that is above its limit; false: cannot be read. */
-static bool look(const struct dlr_health_env *env, const char *who, const char *dir,
-                 const char *file, unsigned limit, struct dlr_health_result *ret)
+/* Tells of a count that is above its limit. */
+static void judge(const struct dlr_health_env *env, const char *who, const char *file,
+                  uint64_t value, unsigned limit, struct dlr_health_result *ret)
 {
-    uint64_t value;
     double days;
 
-    if (!dlr_health_read(env, &value, dir, file))
-        return false;
     if (value < limit) /* they are of a day at least */
-        return true;
+        return;
     days = dlr_health_days_up(env);
     if ((double)value >= limit * days)
         dlr_health_add(ret, DLR_HEALTH_WARN,
                        "%s: %" PRIu64 " %s in %.1f days, limit %u a day", who, value,
                        file, days, limit);
+}
+
+/* false: cannot be read. */
+static bool look(const struct dlr_health_env *env, const char *who, const char *dir,
+                 const char *file, unsigned limit, struct dlr_health_result *ret)
+{
+    uint64_t value;
+
+    if (!dlr_health_read(env, &value, dir, file))
+        return false;
+    judge(env, who, file, value, limit, ret);
     return true;
 }
 
@@ -96,11 +106,30 @@ static unsigned look_at_interfaces(const struct dlr_health_env *env,
     return links;
 }
 
+/* Of one more link. */
+static unsigned look_at_injected(const struct dlr_health_env *env,
+                                 struct dlr_health_result *ret)
+{
+    unsigned links = 0;
+
+    for (size_t c = 0; c < sizeof(counters) / sizeof(counters[0]); c++) {
+        uint64_t value;
+
+        if (!counters[c].key ||
+            !dlr_health_injected_count(env, counters[c].key, &value))
+            continue;
+        judge(env, "a link", counters[c].file, value, counters[c].limit, ret);
+        links = 1;
+    }
+    return links;
+}
+
 static void check(const struct dlr_health_env *env, struct dlr_health_result *ret)
 {
     unsigned links = look_at_infiniband(env, ret);
 
     links += look_at_interfaces(env, ret);
+    links += look_at_injected(env, ret);
     if (ret->reason[0])
         return;
     if (links)

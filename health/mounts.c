@@ -62,7 +62,12 @@ static void look_at_errors(const struct dlr_health_env *env,
 {
     DLR_CLEANUP(globfree) glob_t disks = {0};
     size_t n = dlr_health_glob(env, "/sys/fs/ext4/*/errors_count", &disks);
+    uint64_t played;
 
+    if (dlr_health_injected_count(env, "mounts.errors", &played) && played)
+        dlr_health_add(ret, DLR_HEALTH_WARN,
+                       "ext4 has recorded %" PRIu64 " errors on a disk, limit 0",
+                       played);
     for (size_t i = 0; i < n; i++) {
         char dir[256];
         uint64_t errors;

@@ -23,9 +23,12 @@ void dlr_health_memory(const struct dlr_health_env *env, struct dlr_health_resul
 {
     DLR_AUTO_FREE char *text = dlr_health_load(env, "/proc/meminfo");
     uint64_t total, available;
+    bool known = text && dlr_health_meminfo(text, "MemTotal:", &total) &&
+                 dlr_health_meminfo(text, "MemAvailable:", &available);
 
-    if (!text || !dlr_health_meminfo(text, "MemTotal:", &total) ||
-        !dlr_health_meminfo(text, "MemAvailable:", &available))
+    if (known)
+        dlr_health_injected_count(env, "memory.available", &available);
+    if (!known)
         dlr_health_say(ret, DLR_HEALTH_SKIP, "/proc/meminfo cannot be read");
     else if (available < env->shm_need_bytes)
         dlr_health_say(ret, DLR_HEALTH_FAIL,
@@ -54,18 +57,22 @@ void dlr_health_cpu(const struct dlr_health_env *env, struct dlr_health_result *
     DLR_AUTO_FREE char *loadavg = dlr_health_load(env, "/proc/loadavg");
     unsigned online = dlr_health_cpus(env, "online");
     unsigned allowed = cpus_allowed(status);
-    const char *load_text = loadavg ? loadavg : "?";
-    int width = (int)strcspn(load_text, " \n");
+    char load_text[32] = "?";
     uint64_t load_now = 0;
 
     if (!online) {
         dlr_health_say(ret, DLR_HEALTH_SKIP, "/sys/devices/system/cpu cannot be read");
         return;
     }
+    if (loadavg)
+        dlr_format(load_text, sizeof(load_text), "%.*s", (int)strcspn(loadavg, " \n"),
+                   loadavg);
     dlr_health_number(load_text, &load_now);
+    if (dlr_health_injected_count(env, "cpu.load", &load_now))
+        dlr_format(load_text, sizeof(load_text), "%" PRIu64, load_now);
     dlr_health_say(ret,
                    load_now >= (uint64_t)LOAD_PER_CPU * online ? DLR_HEALTH_WARN
                                                                : DLR_HEALTH_OK,
-                   "%u of %u CPUs are ours, load %.*s", allowed ? allowed : online,
-                   online, width, load_text);
+                   "%u of %u CPUs are ours, load %s", allowed ? allowed : online,
+                   online, load_text);
 }

@@ -190,6 +190,7 @@ void dlr_health_reach(const struct dlr_health_env *env, struct dlr_health_result
     DLR_AUTO_FREE struct pollfd *pfds = NULL;
     DLR_AUTO_FREE enum answer *answers = NULL;
     struct peers *peers;
+    uint64_t silent;
     int rc;
 
     if (!env->peers || !env->peers[0]) {
@@ -209,6 +210,9 @@ void dlr_health_reach(const struct dlr_health_env *env, struct dlr_health_result
     }
     if (rc == 0) {
         ask_all(peers, pfds, answers, deadline_ms);
+        if (dlr_health_injected_count(env, "reach.silent", &silent))
+            for (unsigned i = 0; i < peers->n && i < silent; i++)
+                answers[i] = SILENT;
         report(env, peers, answers, ret);
     } else {
         dlr_health_say(ret, DLR_HEALTH_SKIP, "cannot check: %s", strerror(-rc));

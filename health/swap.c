@@ -42,6 +42,8 @@ void dlr_health_swap(const struct dlr_health_env *env, struct dlr_health_result 
         return;
     }
     percent = (double)(total - unused) / (double)memory * 100;
+    dlr_health_injected(env, "swap.used", &percent);
+    dlr_health_injected(env, "swap.stalled", &stalled);
     if (stalled >= STALL_FAIL_PERCENT)
         verdict = DLR_HEALTH_FAIL;
     else if (percent >= SWAP_WARN_PERCENT || stalled >= STALL_WARN_PERCENT)

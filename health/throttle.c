@@ -35,16 +35,16 @@ static bool largest(const struct dlr_health_env *env, const char *file,
     return found;
 }
 
-/* Of a package and of a core, whichever is worse. */
-static bool worst(const struct dlr_health_env *env, const char *package,
-                  const char *core, uint64_t *ret_value)
+/* Of a package and of a core, whichever is worse; or what is injected. */
+static bool worst(const struct dlr_health_env *env, const char *key,
+                  const char *package, const char *core, uint64_t *ret_value)
 {
     uint64_t a = 0, b = 0;
     bool found = largest(env, package, &a);
 
     found |= largest(env, core, &b);
     *ret_value = a > b ? a : b;
-    return found;
+    return dlr_health_injected_count(env, key, ret_value) || found;
 }
 
 void dlr_health_throttle(const struct dlr_health_env *env,
@@ -52,16 +52,18 @@ void dlr_health_throttle(const struct dlr_health_env *env,
 {
     double days = dlr_health_days_up(env);
     uint64_t hot_ms, events;
+    bool only_events = dlr_health_injected_count(env, "throttle.events", &events);
 
-    if (worst(env, "package_throttle_total_time_ms", "core_throttle_total_time_ms",
-              &hot_ms)) {
+    if (!only_events && worst(env, "throttle.hot", "package_throttle_total_time_ms",
+                              "core_throttle_total_time_ms", &hot_ms)) {
         double percent = (double)hot_ms / (days * 864e5) * 100;
 
         dlr_health_say(ret, percent >= HOT_PERCENT ? DLR_HEALTH_WARN : DLR_HEALTH_OK,
                        "slowed down by heat for %" PRIu64
                        " s, %.1f%% of %.1f days, limit %d%%",
                        hot_ms / 1000, percent, days, HOT_PERCENT);
-    } else if (worst(env, "package_throttle_count", "core_throttle_count", &events)) {
+    } else if (worst(env, "throttle.events", "package_throttle_count",
+                     "core_throttle_count", &events)) {
         dlr_health_say(ret,
                        (double)events >= HOT_EVENTS_PER_DAY * days ? DLR_HEALTH_WARN
                                                                    : DLR_HEALTH_OK,

@@ -6,12 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
@@ -25,6 +21,11 @@
 #define SHARED_BYTES 4096u
 
 static unsigned char block[SHARED_BYTES];
+
+struct file {
+    char path[PATH_MAX];
+    size_t bytes;
+};
 
 /* In the child, which calls nothing but the kernel. 0, or errno. */
 static int write_file(const char *path, size_t bytes)
@@ -44,61 +45,27 @@ static int write_file(const char *path, size_t bytes)
     return unlink(path) < 0 && rc == 0 ? errno : rc;
 }
 
-/* Waits for the child, which is left behind when it does not come back. Its exit code,
- * or -ETIMEDOUT.
- */
-static int await(pid_t child, int pidfd)
+static int write_one(void *arg)
 {
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    int64_t until_ms = dlr_now_ms() + ANSWER_MS, left_ms = ANSWER_MS;
-    int status = 0, rc;
+    const struct file *file = arg;
 
-    do {
-        rc = poll(&p, 1, (int)left_ms);
-        left_ms = until_ms - dlr_now_ms();
-    } while (rc < 0 && errno == EINTR && left_ms > 0);
-    if (rc <= 0) {
-        kill(child, SIGKILL);
-        waitpid(child, &status, WNOHANG);
-        return -ETIMEDOUT;
-    }
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return -errno;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -EIO;
+    return write_file(file->path, file->bytes) & 0x7f;
 }
 
-static int write_apart(const char *path, size_t bytes)
+static void check(const struct dlr_health_env *env, const char *key, const char *dir,
+                  size_t bytes, struct dlr_health_result *ret)
 {
-    DLR_AUTO_CLOSE int pidfd = -1;
-    pid_t child = fork();
-
-    if (child == 0) {
-        /* srun waits for the end of what a task's child holds */
-        close_range(0, ~0U, 0);
-        _exit(write_file(path, bytes) & 0x7f);
-    }
-    if (child < 0)
-        return -errno;
-    pidfd = (int)syscall(SYS_pidfd_open, child, 0);
-    if (pidfd < 0) {
-        kill(child, SIGKILL);
-        return -ENOSYS;
-    }
-    return await(child, pidfd);
-}
-
-static void check(const char *dir, size_t bytes, struct dlr_health_result *ret)
-{
-    char path[PATH_MAX];
+    struct file file = {.bytes = bytes};
     int64_t from_ns = dlr_now_ns();
     double ms;
-    int rc = dlr_format(path, sizeof(path), "%s/.dlrover-check-%d-%lld", dir, getpid(),
-                        (long long)from_ns);
+    int rc = dlr_format(file.path, sizeof(file.path), "%s/.dlrover-check-%d-%lld", dir,
+                        getpid(), (long long)from_ns);
 
     if (rc == 0)
-        rc = write_apart(path, bytes);
+        rc = dlr_health_apart(write_one, &file, ANSWER_MS);
     ms = (double)(dlr_now_ns() - from_ns) / 1e6;
+    if (rc == 0 && dlr_health_injected(env, key, &ms) && ms >= ANSWER_MS)
+        rc = -ETIMEDOUT;
     if (rc == -ETIMEDOUT)
         dlr_health_say(ret, DLR_HEALTH_FAIL,
                        "'%.160s': a file of %zu KiB is not written within %d ms", dir,
@@ -120,13 +87,13 @@ void dlr_health_write(const struct dlr_health_env *env, struct dlr_health_result
 {
     const char *dir = getenv("TMPDIR");
 
-    check(dir && dir[0] ? dir : "/tmp", LOCAL_BYTES, ret);
+    check(env, "write.time", dir && dir[0] ? dir : "/tmp", LOCAL_BYTES, ret);
 }
 
 void dlr_health_shared(const struct dlr_health_env *env, struct dlr_health_result *ret)
 {
     if (env->disk_path && env->disk_path[0])
-        check(env->disk_path, SHARED_BYTES, ret);
+        check(env, "shared.time", env->disk_path, SHARED_BYTES, ret);
     else
         dlr_health_say(ret, DLR_HEALTH_SKIP, "no directory to look at");
 }

@@ -10,6 +10,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "health/health.h"
+#include "health/inject.h"
 #include "mpi_launcher/cli/check_slurm.h"
 #include "mpi_launcher/cli/cli.h"
 
@@ -129,6 +130,22 @@ static int split(char *text, const char ***ret_list)
 
 /* --- output ----------------------------------------------------------------------- */
 
+/* [{key, help, kind}] of the numbers of a check that can be injected. */
+static json_t *numbers_of(const char *check)
+{
+    json_t *list = json_array();
+
+    for (const struct dlr_inject_key *k = dlr_inject_keys; k->key; k++) {
+        const char *rest = dlr_after(k->key, check);
+
+        if (rest && (*rest == '.' || !*rest))
+            json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "key", k->key,
+                                                  "help", k->help, "kind",
+                                                  dlr_inject_kind_name(k->kind)));
+    }
+    return list;
+}
+
 static int print_checks(bool as_json)
 {
     DLR_AUTO_JSON json_t *j = json_array();
@@ -139,9 +156,10 @@ static int print_checks(bool as_json)
 
         if (as_json)
             json_array_append_new(
-                j, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "check", c->name,
-                             "level", level, "help", c->help, "reads", c->reads, "unit",
-                             c->unit, "limit", c->limit, "advice", c->advice));
+                j, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "check",
+                             c->name, "level", level, "help", c->help, "reads",
+                             c->reads, "unit", c->unit, "limit", c->limit, "advice",
+                             c->advice, "numbers", numbers_of(c->name)));
         else
             printf("%-10s %-5s %s\n%17slimit   %s\n%17sadvice  %s\n", c->name, level,
                    c->help, "", c->limit, "", c->advice);
@@ -248,6 +266,7 @@ int dlr_cli_check(int argc, char **argv)
     dlr_health_env_init(&env);
     if (!conf.slurm && getenv("SLURMD_NODENAME")) /* in a step, not beside salloc */
         dlr_health_env_slurm(&env);
+    env.on_demand = true;
     env.root = conf.root ? conf.root : env.root;
     env.disk_path = conf.slurm ? conf.state_dir : state_dir(&conf, dir, sizeof(dir));
     env.shm_need_bytes = conf.need_bytes;

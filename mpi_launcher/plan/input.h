@@ -32,10 +32,9 @@ struct dlr_plan_check {
     char reason[256];
 };
 
-/* What a check has measured, more is better: compared with other nodes' (stragglers.h)
- */
+/* Compared with other nodes' of the same name (stragglers.h), more is better. */
 struct dlr_plan_speed {
-    char check[32];
+    char check[32]; /* "CHECK" or "CHECK/KIND" */
     double value;
 };
 

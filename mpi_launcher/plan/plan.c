@@ -8,6 +8,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "health/inject.h"
 #include "hwloc_topo/holders.h"
 #include "hwloc_topo/rank_order.h"
 #include "mpi_launcher/plan/json_fields.h"
@@ -110,7 +111,8 @@ static int list_out(const struct dlr_plan_nodes *pn, struct dlr_plan *plan)
         if (!may_sit(pn, i))
             why_out(pn, i, &plan->out[plan->nout++]);
         for (k = 0; k < r->nchecks; k++)
-            if (r->checks[k].verdict != DLR_HEALTH_OK) {
+            if (r->checks[k].verdict != DLR_HEALTH_OK ||
+                dlr_after(r->checks[k].reason, DLR_INJECTED)) {
                 struct dlr_plan_verdict *v = &plan->verdicts[plan->nverdicts++];
 
                 memcpy(v->node, r->node.name, sizeof(v->node));

@@ -7,6 +7,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "health/inject.h"
 #include "health/spread.h"
 
 #define LEAST_NODES 3
@@ -21,21 +22,37 @@ static const struct dlr_plan_speed *speed_of(const struct dlr_plan_report *r,
     return NULL;
 }
 
+/* Whether the user has said how fast it is. */
+static bool is_injected(const struct dlr_plan_report *r, const char *check)
+{
+    for (unsigned i = 0; i < r->nchecks; i++)
+        if (dlr_streq(r->checks[i].check, check) &&
+            dlr_after(r->checks[i].reason, DLR_INJECTED))
+            return true;
+    return false;
+}
+
 static int add_check(struct dlr_plan_report *r, const struct dlr_plan_speed *s,
                      double usual, bool exclude)
 {
     struct dlr_plan_check *more =
         realloc(r->checks, (r->nchecks + 1) * sizeof(*r->checks));
 
+    bool injected;
+
     if (!more)
         return -ENOMEM;
     r->checks = more;
-    more = &r->checks[r->nchecks++];
+    more = &r->checks[r->nchecks];
     memset(more, 0, sizeof(*more));
-    memcpy(more->check, s->check, sizeof(more->check));
+    dlr_format(more->check, sizeof(more->check), "%.*s", (int)strcspn(s->check, "/"),
+               s->check);
+    injected = is_injected(r, more->check);
+    r->nchecks++;
     more->verdict = exclude ? DLR_HEALTH_FAIL : DLR_HEALTH_WARN;
     return dlr_format(more->reason, sizeof(more->reason),
-                      "a straggler: %.2f, %.2f is usual", s->value, usual);
+                      "%sa straggler: %.2f, %.2f is usual",
+                      injected ? DLR_INJECTED : "", s->value, usual);
 }
 
 static int compare(struct dlr_plan_report *reports, unsigned n, const char *check,

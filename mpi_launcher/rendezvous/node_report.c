@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/node_memory.h"
 #include "common/base/str.h"
+#include "health/inject.h"
 #include "hwloc_topo/machine.h"
 #include "mpi_launcher/run/master_port.h"
 
@@ -91,11 +92,11 @@ static void add_check(struct dlr_plan_report *r, const char *check,
     c->verdict = verdict;
 }
 
-/* What is fine is no news, and there are many nodes. */
+/* What is fine is no news, and there are many nodes; but what is injected is told. */
 void dlr_report_add(struct dlr_plan_report *report,
                     const struct dlr_health_result *result)
 {
-    if (result->verdict >= DLR_HEALTH_WARN)
+    if (result->verdict >= DLR_HEALTH_WARN || dlr_after(result->reason, DLR_INJECTED))
         add_check(report, result->check, result->verdict, result->reason);
 }
 
@@ -105,7 +106,8 @@ static void add_speed(struct dlr_plan_report *r, const struct dlr_health_result 
 
     if (result->speed <= 0 || r->nspeeds == DLR_PLAN_SPEEDS_MAX)
         return;
-    dlr_format(s->check, sizeof(s->check), "%s", result->check);
+    dlr_format(s->check, sizeof(s->check), "%s%s%s", result->check,
+               result->kind ? "/" : "", result->kind ? result->kind : "");
     s->value = result->speed;
     r->nspeeds++;
 }

@@ -3,7 +3,8 @@
 #
 # usage: tests/checks/check_health.sh [--write] DLROVER
 #
-# The table of checks in docs/health.md is that of the code, as `dlrover check --list` tells it; --write makes it so.
+# The tables of checks, and of the numbers that can be injected, in docs/health.md are those of the code, as
+# `dlrover check --list` tells them; --write makes it so.
 
 set -euo pipefail
 
@@ -23,18 +24,25 @@ rows() {
             | gsub("\\*"; "\\*")'
 }
 
-# The page with the table that comes in.
-page_with() {
-    awk -v rows="$1" '
-        /^<!-- end of table/ { inside = 0 }
-        !inside { print }
-        /^<!-- table:/ { print rows; inside = 1 }' "$page"
+numbers() {
+    echo '| number | takes | stands for |'
+    echo '|---|---|---|'
+    "$1" check --list --json | jq -r '.[].numbers[] | "| `\(.key)` | a \(.kind) | \(.help) |"'
 }
 
-new=$(page_with "$(rows "$1")")
+# The page with the tables that come in.
+page_with() {
+    awk -v rows="$1" -v numbers="$2" '
+        /^<!-- end of table/ { inside = 0 }
+        !inside { print }
+        /^<!-- table:/ { print rows; inside = 1 }
+        /^<!-- numbers:/ { print numbers; inside = 1 }' "$page"
+}
+
+new=$(page_with "$(rows "$1")" "$(numbers "$1")")
 if $write; then
     printf '%s\n' "$new" >"$page"
 elif ! diff <(printf '%s\n' "$new") "$page" >&2; then
-    echo "$page (>) does not show the table in health/run/table.c (<): tests/checks/check_health.sh --write $1" >&2
+    echo "$page (>) does not show the tables in health/run/table.c and health/inject.c (<): tests/checks/check_health.sh --write $1" >&2
     exit 1
 fi

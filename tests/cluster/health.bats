@@ -51,20 +51,25 @@ SH
     job_file inject.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j
-DLROVER_INJECT=n3:memory=drain srun --mpi=pmix /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 5 --iter-ms 50
+DLROVER_INJECT=n3:memory=drain,n4:edac.corrected=1e6,n5:pcie.width=16 srun --mpi=pmix /opt/dlrover/share/dlrover/examples/mpi_plain --iterations 5 --iter-ms 50
 DLROVER_INJECT=n3:memroy=fail srun --mpi=pmix hostname
 SH
     job=$(submit -N4 -w n1,n3,n4,n5 --dlrover=on --dlrover-spares=1 inject.sh)
     [[ $(await_job "$job") == FAILED* ]] # by the word that cannot be obeyed
-    output "$job" | grep -F "faults are injected (DLROVER_INJECT): n3:memory=drain"
+    faults=n3:memory=drain,n4:edac.corrected=1e6,n5:pcie.width=16
+    output "$job" | grep -F "faults are injected (DLROVER_INJECT): $faults"
     output "$job" | grep -F "DLROVER_INJECT: 'memroy' is no check"
     cat "$(alice_home)"/.dlrover/job-"$job"/*/events.jsonl >"$BATS_TEST_TMPDIR/events"
-    [ "$(jq -rs '[.[]|select(.event=="inject")][0].faults' "$BATS_TEST_TMPDIR/events")" = "n3:memory=drain" ]
+    [ "$(jq -rs '[.[]|select(.event=="inject")][0].faults' "$BATS_TEST_TMPDIR/events")" = "$faults" ]
     [ "$(jq -rs '[.[]|select(.event=="plan")][0].places|map(.node)|join(" ")' "$BATS_TEST_TMPDIR/events")" = "n1 n4 n5" ]
     jq -rs '[.[]|select(.event=="plan")][0].out[0]|.node+" "+.reason' "$BATS_TEST_TMPDIR/events" |
         grep -E "^n3 memory: injected; [0-9.]+ of [0-9.]+ GiB"
     [ "$(jq -rs '[.[]|select(.event=="check" and .verdict=="drain")][0]|has("drain")' "$BATS_TEST_TMPDIR/events")" = false ]
-    alice /opt/dlrover/bin/dlrover events "$job" --event=check | grep -F "check 'memory' of n3: drain: injected"
+    alice /opt/dlrover/bin/dlrover events "$job" --event=check | tee "$BATS_TEST_TMPDIR/told" |
+        grep -F "check 'memory' of n3: drain: injected"
+    # a number has the check's own verdict, and is told also where it is fine
+    grep -F "check 'edac' of n4: warn: injected; 1000000 corrected memory errors in " "$BATS_TEST_TMPDIR/told"
+    grep -F "check 'pcie' of n5: ok: injected; " "$BATS_TEST_TMPDIR/told"
 }
 
 # Time passes for the history of a node: what it has is so many seconds older.

@@ -80,11 +80,56 @@ static void the_reason_has_both_numbers(void **state)
     dlr_plan_report_done(&reports[1]);
 }
 
+static void give(struct dlr_plan_report *r, const char *check, double value)
+{
+    memset(r, 0, sizeof(*r));
+    dlr_format(r->speeds[0].check, 32, "%s", check);
+    r->speeds[0].value = value;
+    r->nspeeds = 1;
+}
+
+/* Two without OpenBLAS beside four with it are no stragglers; among three they are. */
+static void only_what_was_measured_alike_is_compared(void **state)
+{
+    struct dlr_plan_report reports[7];
+    unsigned told = 0;
+
+    for (unsigned i = 0; i < 7; i++)
+        give(&reports[i], i < 3 ? "matmul/plain" : "matmul/OpenBLAS",
+             i < 3 ? 7 - 3 * (i == 1) : 99);
+    assert_int_equal(dlr_plan_find_stragglers(reports, 7, false), 0);
+    for (unsigned i = 0; i < 7; i++)
+        told += reports[i].nchecks;
+    assert_int_equal(told, 1);
+    assert_string_equal(reports[1].checks[0].check, "matmul");
+    assert_string_equal(reports[1].checks[0].reason,
+                        "a straggler: 4.00, 7.00 is usual");
+    dlr_plan_report_done(&reports[1]);
+}
+
+static void a_straggler_by_injection_is_called_so(void **state)
+{
+    struct dlr_plan_report reports[3];
+
+    for (unsigned i = 0; i < 3; i++)
+        give(&reports[i], "matmul/plain", i == 2 ? 1 : 7);
+    reports[2].checks = calloc(1, sizeof(*reports[2].checks));
+    reports[2].checks[reports[2].nchecks++] = (struct dlr_plan_check){
+        "matmul", DLR_HEALTH_OK, "injected; 2.0 GFLOP/s on 2 CPUs"};
+    assert_int_equal(dlr_plan_find_stragglers(reports, 3, false), 0);
+    assert_int_equal(reports[2].nchecks, 2);
+    assert_string_equal(reports[2].checks[1].reason,
+                        "injected; a straggler: 1.00, 7.00 is usual");
+    dlr_plan_report_done(&reports[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_far_below_the_median_are_told),
         cmocka_unit_test(the_reason_has_both_numbers),
+        cmocka_unit_test(only_what_was_measured_alike_is_compared),
+        cmocka_unit_test(a_straggler_by_injection_is_called_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
