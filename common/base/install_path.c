@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -12,6 +13,11 @@
 int dlr_process_keep_secrets(void)
 {
     return prctl(PR_SET_DUMPABLE, 0) < 0 ? -errno : 0;
+}
+
+int dlr_process_keep_code(void)
+{
+    return mlockall(MCL_CURRENT) < 0 ? -errno : 0;
 }
 
 int dlr_install_path_sibling(const char *name, char *buf, size_t size)

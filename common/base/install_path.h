@@ -16,4 +16,11 @@ int dlr_install_path_sibling(const char *name, char *buf, size_t size);
  */
 int dlr_process_keep_secrets(void);
 
+/* The program and its libraries as they are mapped now stay in memory: a file system
+ * under them that hangs does not stop this process. Where the limit of locked memory is
+ * too low all is as before: -errno, which is nobody's failure. Not for memory that is
+ * mapped later; an exec ends it, a fork has nothing of it.
+ */
+int dlr_process_keep_code(void);
+
 #endif

@@ -501,9 +501,12 @@ int main(int argc, char **argv)
         dlr_error("%s", err.text);
         return EXIT_USAGE;
     }
+    dlr_process_keep_code();
     rc = dlr_agent_take_signals(&agent.signal_fd, &err);
     if (rc == 0 && kept && (rc = dlr_agent_restarter(agent.self.node, &code)) > 0)
         return code;
+    if (kept)
+        dlr_process_keep_code(); /* a child of the one above */
     rc = rc < 0 ? rc : start(&agent, &err);
     if (rc < 0)
         dlr_error("%s: %s", agent.self.node, err.text);

@@ -360,6 +360,7 @@ int main(int argc, char **argv)
     }
     s->argv = argv;
     dlr_process_keep_secrets();
+    dlr_process_keep_code();
     block_signals();
     if (fcntl(STATE_FD, F_SETFD, FD_CLOEXEC) == 0)
         s->state_fd = STATE_FD;
