@@ -230,8 +230,9 @@ void dlr_sup_load_kept(struct dlr_sup *s, const json_t *state)
  */
 json_t *dlr_sup_state_for_heirs(const struct dlr_sup *s)
 {
-    static const char *const of_host[] = {"agents_pid",  "agents_id", "flushing_pid",
-                                          "workers_pid", "running",   "address"};
+    static const char *const of_host[] = {"agents_pid", "agents_id",   "flushing_pid",
+                                          "stay_pids",  "workers_pid", "running",
+                                          "address"};
     json_t *state = json_object();
 
     if (!state)

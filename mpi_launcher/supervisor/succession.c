@@ -142,6 +142,7 @@ bool dlr_sup_is_deposed(struct dlr_sup *s)
         return false;
     dlr_plain(node);
     s->deposed = true;
+    dlr_sup_requeue_bar(s->ending); /* it may wait for slurmctld behind the same cut */
     dlr_user_line(s->io,
                   "this host was cut off, and the run goes on under a supervisor on "
                   "%s: waiting for its end",

@@ -83,6 +83,10 @@ void dlr_sup_ending_script_lost(struct dlr_sup_ending *ending);
 
 /* The policy wants the job back in the queue. */
 void dlr_sup_requeue(struct dlr_sup_ending *ending, const char *why);
+/* Another supervisor acts: what we have asked slurmctld for is given up, and nothing is
+ * asked any more.
+ */
+void dlr_sup_requeue_bar(struct dlr_sup_ending *ending);
 /* Or the run over. why: NULL when there is nothing to say. */
 void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why);
 

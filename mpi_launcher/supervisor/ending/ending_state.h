@@ -40,7 +40,7 @@ struct dlr_sup_ending {
     struct dlr_sup_term term;
     int wanted_signal;
     bool script_lost; /* with its host: a requeue runs what is left of it */
-    bool finished, requeue_asked;
+    bool finished, requeue_asked, requeue_barred;
     int exit_code;
 };
 

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,6 +184,15 @@ void dlr_joint_requeue_cancel(struct dlr_sup_ending *ending)
     path_of(ending, 0, path, sizeof(path));
     dlr_sup_file_do(ending->env.io, dlr_sup_file_remove, path, NULL);
     ending->leave.leads = ending->leave.waits = false;
+}
+
+void dlr_sup_requeue_bar(struct dlr_sup_ending *ending)
+{
+    ending->requeue_barred = true;
+    ending->requeue_asked = ending->leave.follows = false;
+    dlr_joint_requeue_cancel(ending);
+    if (ending->helper.pid)
+        dlr_proc_kill(&ending->helper, SIGKILL);
 }
 
 /* --- the others ------------------------------------------------------------------- */

@@ -26,6 +26,8 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     dlr_sup_unwatch(ending->env.io, ending->helper.pidfd);
     status = dlr_proc_reap(&ending->helper);
     text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
+    if (ending->requeue_barred)
+        return dlr_sup_ending_go_on(ending);
     if (status != 0 && ending->finished) {
         dlr_user_line(ending->env.io, "the job could not be requeued: %s",
                       text[0] ? text : "dlrover-slurm failed");
@@ -82,7 +84,7 @@ void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
     struct dlr_err err = {0};
     int pipes[2];
 
-    if (!list) { /* no memory: the end of the requeue's time says so */
+    if (!list || ending->requeue_barred) { /* the end of the requeue's time says so */
         json_decref(names);
         return;
     }

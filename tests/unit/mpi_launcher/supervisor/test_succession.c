@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_user_line,dlr_sup_file_text,dlr_sup_now,dlr_sup_send,dlr_sup_state_for_heirs */
+/* build: wrap=dlr_user_line,dlr_sup_file_text,dlr_sup_now,dlr_sup_send,dlr_sup_state_for_heirs,dlr_sup_requeue_bar */
 /* Who gets a supervisor's will, and when a supervisor finds that it has a successor:
  * nodes that are a table, and a file that is a text.
  */
@@ -17,6 +17,7 @@
 
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
 #include "mpi_launcher/supervisor/io/state_files.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
@@ -30,8 +31,8 @@
 
 static struct dlr_sup s;
 static struct dlr_members *table;
-static const char *file; /* taken-over; NULL: there is none */
-static unsigned looks;
+static const char *file;     /* taken-over; NULL: there is none */
+static unsigned looks, bars; /* looks for it, and requeues given up */
 static char told[256];
 static int64_t now_ms = 100000;
 static int step;
@@ -57,6 +58,11 @@ json_t *__wrap_dlr_sup_state_for_heirs(const struct dlr_sup *of);
 json_t *__wrap_dlr_sup_state_for_heirs(const struct dlr_sup *of)
 {
     return json_pack("{s:i}", "step", step);
+}
+void __wrap_dlr_sup_requeue_bar(struct dlr_sup_ending *ending);
+void __wrap_dlr_sup_requeue_bar(struct dlr_sup_ending *ending)
+{
+    bars++;
 }
 /* "NODE", and a + where it gets what does not change as well. */
 void __wrap_dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg);
@@ -93,7 +99,7 @@ static int begin(void **state)
         table->list[i].heard_ms = now_ms;
     }
     file = NULL;
-    looks = 0;
+    looks = bars = 0;
     told[0] = '\0';
     setenv("ENVIRONMENT", "BATCH", 1);
     return 0;
@@ -175,7 +181,9 @@ static void a_successor_of_this_incarnation_deposes(void **state)
     file = "3 1 b\n";
     assert_false(dlr_sup_is_deposed(&s)); /* it was looked for a moment ago */
     now_ms += 1000;
+    assert_int_equal(bars, 0);
     assert_true(dlr_sup_is_deposed(&s));
+    assert_int_equal(bars, 1);
     silence(0);
     file = NULL;
     assert_true(dlr_sup_is_deposed(&s)); /* for good */

@@ -267,6 +267,19 @@ static void a_job_that_is_requeued_says_no_reason(void **state)
         told, "policy:15 ends last:requeued ended shutdown,keep_memory agents");
 }
 
+/* It was cut off, and has a successor: what that asks for is the job's only requeue. */
+static void who_is_deposed_asks_for_no_requeue(void **state)
+{
+    dlr_sup_requeue(ending, "too few nodes");
+    told[0] = '\0';
+    dlr_sup_requeue_bar(ending);
+    dlr_sup_requeue_now(ending, "too few nodes"); /* another run has waited for */
+    assert_string_equal(told, "");
+    dlr_sup_ending_signal(ending, SIGTERM);
+    dlr_sup_finish(ending, 143, NULL);
+    assert_non_null(strstr(told, "last:end ")); /* not "requeued" */
+}
+
 /* The next incarnation of this srun returns the code: it is kept first. */
 static void where_the_script_is_lost_a_requeue_runs_the_rest_of_it(void **state)
 {
@@ -294,6 +307,7 @@ int main(void)
         T(an_end_by_a_signal_is_not_kept),
         T(a_requeue_does_without_nodes_that_are_of_no_use),
         T(a_job_that_is_requeued_says_no_reason),
+        T(who_is_deposed_asks_for_no_requeue),
         T(where_the_script_is_lost_a_requeue_runs_the_rest_of_it),
         T(tasks_that_run_get_sigterm),
     };
