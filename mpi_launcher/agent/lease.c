@@ -188,7 +188,7 @@ static void beat(struct dlr_agent_lease *l, bool always)
         l->held_beats++;
     dlr_agent_auth_failures(l->base);
     l->ops->beat(l->arg);
-    if (l->answered_ns && (int64_t)b.sent_ns - l->answered_ns > l->dead_ms * MS)
+    if (l->answered_ns && (int64_t)b.sent_ns - l->answered_ns > l->dead_ms * MS / 2)
         l->ops->silent(l->arg);
 }
 

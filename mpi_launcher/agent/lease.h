@@ -17,7 +17,7 @@ struct dlr_agent_lease; /* opaque */
 struct dlr_agent_lease_ops {
     /* A lease came. */
     void (*answered)(void *arg);
-    /* None has come for a dead-time: with each beat while that lasts. */
+    /* None has come for half a dead-time: with each beat while that lasts. */
     void (*silent)(void *arg);
     /* It has run out: nothing of the round may go on here. */
     void (*over)(void *arg);

@@ -3,8 +3,8 @@
  * majority of the agents agrees with. Pure: events and time in, actions out.
  *
  * The electorate is every peer but the batch node's. An agent votes "silent" when it
- * has heard nothing from the supervisor for two dead-times and the supervisor's host
- * does not answer a connect. Votes age: one older than vote_ms counts no more, so a
+ * has heard nothing from the supervisor for a dead-time and the supervisor's host does
+ * not answer a connect. Votes age: one older than vote_ms counts no more, so a
  * dead voter is no voter.
  *   more than half of the electorate votes silent     -> quorum
  *   electorate of 1, or half of 2                      -> slurmctld is the witness:

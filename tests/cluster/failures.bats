@@ -139,7 +139,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
 # Were the check of the supervisor that was cut off taken out, it would requeue the job once it is healed.
 @test "the batch host is cut off and healed: its supervisor is deposed, one successor acts" {
     [[ -n ${DLROVER_NIGHTLY-} ]] || skip "takeover=on is not the default (make nightly)"
-    job=$(submit -N5 --dlrover-spares=1 "$SHORT_SILENCE,takeover=on" plain.sh --iterations 150 --iter-ms 100)
+    job=$(submit -N5 --dlrover-spares=1 --dlrover-set=takeover=on plain.sh --iterations 150 --iter-ms 100)
     await "$job" running
     "$VC" cut n1
     await "$job" "e['event']=='running' and e['round']==1"

@@ -2,9 +2,11 @@
 /* The supervisor is silent. Is its host gone, or only the process (its keeper starts it
  * again within a second)? A connect tells: accepted or refused, the host is there, and
  * is waited for until the election limit. A frozen host still accepts; nobody can tell
- * the two apart.
+ * the two apart. The connect begins at half a dead-time of silence, so that its answer
+ * is there when the dead-time ends.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,23 @@
 #include "mpi_launcher/process/slurm_exit_status.h"
 #include "mpi_launcher/process/spawn.h"
 
+/* More agents than this wait for the whole dead-time: a supervisor that stands still for
+ * a moment is not to find all their connects as well.
+ */
+#define EARLY_MAX 64
+
 static void probe(struct dlr_agent_succession *su);
+
+static bool is_due(const struct dlr_agent_succession *su)
+{
+    return su->ops->silent_ms(su->arg) >= dlr_agent_dead_ms(su);
+}
+
+/* Of a probe, and from one to the next. */
+static int64_t probe_ms(const struct dlr_agent_succession *su)
+{
+    return is_due(su) ? dlr_agent_dead_ms(su) : dlr_agent_dead_ms(su) / 2;
+}
 
 static void end_probe(struct dlr_agent_succession *su)
 {
@@ -61,17 +79,6 @@ static void set_silent(struct dlr_agent_succession *su, bool silent)
         dlr_agent_timer_end(su->base, &su->timer);
 }
 
-static int probe_late(zloop_t *loop, int timer, void *arg)
-{
-    struct dlr_agent_succession *su = arg;
-
-    su->probe_timer = -1;
-    end_probe(su);
-    dlr_election_host(su->election, false);
-    set_silent(su, true);
-    return 0;
-}
-
 static int probe_again(zloop_t *loop, int timer, void *arg)
 {
     struct dlr_agent_succession *su = arg;
@@ -97,10 +104,35 @@ static int probe_answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     getsockopt(su->probe_fd, SOL_SOCKET, SO_ERROR, &error, &len);
     end_probe(su);
     dlr_election_host(su->election, error == 0 || error == ECONNREFUSED);
-    set_silent(su, error == EHOSTUNREACH || error == ENETUNREACH ||
-                       error == ETIMEDOUT || waited_enough(su));
-    dlr_agent_timer(su->base, &su->probe_timer, dlr_agent_dead_ms(su), probe_again, su);
+    set_silent(su, (is_due(su) && (error == EHOSTUNREACH || error == ENETUNREACH ||
+                                   error == ETIMEDOUT)) ||
+                       waited_enough(su));
+    dlr_agent_timer(su->base, &su->probe_timer, probe_ms(su), probe_again, su);
     return 0;
+}
+
+/* A loop that was held up finds the timer and the answer together, the timer first. */
+static int probe_late(zloop_t *loop, int timer, void *arg)
+{
+    struct dlr_agent_succession *su = arg;
+    struct pollfd answer = {.fd = su->probe_fd, .events = POLLOUT};
+
+    su->probe_timer = -1;
+    if (poll(&answer, 1, 0) > 0)
+        return probe_answered(loop, NULL, su);
+    end_probe(su);
+    dlr_election_host(su->election, false);
+    if (is_due(su))
+        set_silent(su, true);
+    return 0;
+}
+
+/* The network says at once that there is no way. */
+static void probe_failed(struct dlr_agent_succession *su)
+{
+    if (is_due(su))
+        set_silent(su, true);
+    dlr_agent_timer(su->base, &su->probe_timer, probe_ms(su), probe_again, su);
 }
 
 static void probe(struct dlr_agent_succession *su)
@@ -114,19 +146,18 @@ static void probe(struct dlr_agent_succession *su)
                 sizeof(struct sockaddr_in)) < 0 &&
         errno != EINPROGRESS && errno != ECONNREFUSED) {
         close(fd);
-        set_silent(su, true);
-        dlr_agent_timer(su->base, &su->probe_timer, dlr_agent_dead_ms(su), probe_again,
-                        su);
+        probe_failed(su);
         return;
     }
     su->probe_fd = fd;
     dlr_agent_watch_out(su->base, fd, probe_answered, su);
-    dlr_agent_timer(su->base, &su->probe_timer, dlr_agent_dead_ms(su), probe_late, su);
+    dlr_agent_timer(su->base, &su->probe_timer, probe_ms(su), probe_late, su);
 }
 
 void dlr_agent_watchdog_silence(struct dlr_agent_succession *su)
 {
-    if (!su->election || su->probe_timer >= 0)
+    if (!su->election || su->probe_timer >= 0 ||
+        (!is_due(su) && dlr_agent_peer_list(su->base)->n > EARLY_MAX))
         return;
     probe(su);
 }
@@ -219,6 +250,8 @@ void dlr_agent_watchdog_peers(struct dlr_agent_succession *su)
 {
     const char **names = calloc(dlr_agent_peer_list(su->base)->n + 1, sizeof(*names));
 
+    /* The next election may be none: nothing of this one is left to be told to it. */
+    dlr_agent_watchdog_answered(su);
     su->election = dlr_election_free(su->election);
     if (!names)
         return;

@@ -68,7 +68,7 @@ void dlr_agent_succession_given(struct dlr_agent_succession *su, bool given);
 
 /* --- host_watch.c */
 
-/* No lease for a dead-time; called with each beat while it lasts. */
+/* No lease for half a dead-time; called with each beat while it lasts. */
 void dlr_agent_watchdog_silence(struct dlr_agent_succession *su);
 void dlr_agent_watchdog_answered(
     struct dlr_agent_succession *su); /* the supervisor spoke */

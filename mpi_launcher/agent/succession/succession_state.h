@@ -41,6 +41,7 @@ struct dlr_agent_succession {
         unsigned enough;              /* nodes that the next round needs at least */
         char address[DLR_AGENT_ADDR]; /* of the supervisor followed; "": the first */
         int fd, pidfd, timer; /* the supervisor started here: its state; or -1 */
+        int64_t won_ms;       /* when this agent was elected */
         int64_t until_ms;     /* it must listen by then; 0: it has */
     } heir;
 };
@@ -62,8 +63,9 @@ void dlr_agent_grace_stop(struct dlr_agent_succession *su);
 
 /* --- take_over.c */
 
-/* Starts a supervisor here and leads the others to it; elected. False: there is no
- * will, or too few would be left: dlr_agent_succeed().
+/* Elected: starts a supervisor here and leads the others to it, once all have said that
+ * they miss the former one, or soon; dlr_agent_succeed() where too few have. False:
+ * there is no will.
  */
 bool dlr_agent_take_over(struct dlr_agent_succession *su);
 /* The supervisor is back: ours is not needed, if nobody has followed it yet. */

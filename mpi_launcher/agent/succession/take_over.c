@@ -26,6 +26,9 @@
 #define LOOK_MS 20     /* from one look for its address to the next */
 #define START_MS 10000 /* to listen; else the job is requeued */
 #define ENOUGH_MAX 131072
+/* Dead-times for an agent that has not voted yet: where enough have, where not. */
+#define WAIT_ENOUGH 1
+#define WAIT_FEW 3
 
 /* --- the will --------------------------------------------------------------------- */
 
@@ -180,20 +183,27 @@ static int look(zloop_t *loop, int timer, void *arg)
     return 0;
 }
 
-/* Nodes that take part from now on, this one too; the others go into dead. */
-static unsigned count_here(const struct dlr_agent_succession *su, json_t *dead)
+/* Nodes that take part from now on, this one too; the others go into dead. All: none is
+ * missed but the batch host.
+ */
+static unsigned count_here(const struct dlr_agent_succession *su, json_t *dead,
+                           bool *ret_all)
 {
     const struct dlr_peer_list *list = dlr_agent_peer_list(su->base);
     int64_t now = dlr_now_ms();
     unsigned n = 0;
 
+    *ret_all = true;
     for (unsigned i = 0; i < list->n; i++) {
         const char *node = list->all[i].node;
+        bool batch = dlr_streq(node, su->batch);
 
-        if (!dlr_streq(node, su->batch) && dlr_election_agrees(su->election, node, now))
+        if (!batch && dlr_election_agrees(su->election, node, now)) {
             n++;
-        else
-            json_array_append_new(dead, json_string(node));
+            continue;
+        }
+        *ret_all &= batch;
+        json_array_append_new(dead, json_string(node));
     }
     return n;
 }
@@ -252,24 +262,48 @@ static int start(struct dlr_agent_succession *su, json_t *dead, struct dlr_err *
     return 0;
 }
 
-bool dlr_agent_take_over(struct dlr_agent_succession *su)
+/* A majority was enough to be elected. Who is a moment late is not dead: where just
+ * enough nodes are left, the job would be requeued for it.
+ */
+static int gather(zloop_t *loop, int timer, void *arg)
 {
+    struct dlr_agent_succession *su = arg;
     DLR_AUTO_JSON json_t *dead = json_array();
+    int64_t waited_ms = dlr_now_ms() - su->heir.won_ms, dead_ms = dlr_agent_dead_ms(su);
     struct dlr_err err = {0};
+    bool all, enough;
 
-    if (!su->heir.start || !dead || su->heir.pidfd >= 0 ||
-        count_here(su, dead) < su->heir.enough)
-        return false;
+    su->heir.timer = -1;
+    if (!su->election)
+        return 0;
+    enough = count_here(su, dead, &all) >= su->heir.enough;
+    if (!all && waited_ms < (enough ? WAIT_ENOUGH : WAIT_FEW) * dead_ms) {
+        dlr_agent_timer(su->base, &su->heir.timer, LOOK_MS, gather, su);
+        return 0;
+    }
+    if (!enough) {
+        dlr_agent_succeed(su);
+        return 0;
+    }
     dlr_warn("%s: elected to go on for the supervisor on %s: starting another here",
              su->self->node, su->batch);
-    if (start(su, dead, &err) == 0)
-        return true;
-    dlr_error("%s: %s", su->self->node, err.text);
-    return false;
+    if (start(su, dead, &err) < 0)
+        give_up(su, err.text);
+    return 0;
+}
+
+bool dlr_agent_take_over(struct dlr_agent_succession *su)
+{
+    if (!su->heir.start || su->heir.pidfd >= 0)
+        return false;
+    su->heir.won_ms = dlr_now_ms();
+    dlr_agent_timer(su->base, &su->heir.timer, 0, gather, su);
+    return true;
 }
 
 void dlr_agent_take_over_cancel(struct dlr_agent_succession *su)
 {
+    dlr_agent_timer_end(su->base, &su->heir.timer);
     if (su->heir.until_ms == 0)
         return; /* there is none, or it is the supervisor now */
     su->heir.until_ms = 0;

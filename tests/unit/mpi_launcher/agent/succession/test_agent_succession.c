@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_agent_send_supervisor,dlr_agent_peers_addr,dlr_agent_answer,dlr_agent_start_supervisor,dlr_agent_peers_send,dlr_agent_peers_send_all,dlr_agent_done stand-ins */
+/* build: wrap=dlr_agent_send_supervisor,dlr_agent_peers_addr,dlr_agent_answer,dlr_agent_start_supervisor,dlr_agent_peers_send,dlr_agent_peers_send_all,dlr_agent_done,connect stand-ins */
 /* What an agent does without a supervisor, alone: no lease, no tasks, no snapshots,
  * peers that are packets.
  */
 #include <czmq.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -46,6 +47,10 @@ static struct rig {
     unsigned started;  /* supervisors, of which none listens when mute */
     bool mute;
     int n3_timer;
+    unsigned dead;  /* nodes that a supervisor is told of, when not only n1 */
+    unsigned n4_in; /* n4 votes as well, after so many of n3's votes */
+    unsigned connects;
+    int full[2];      /* a pipe that takes no more */
     char heard[1024]; /* what others were told, and who: "node:type;" */
 } rig;
 
@@ -100,6 +105,17 @@ void __wrap_dlr_agent_answer(struct dlr_agent_base *base,
     json_decref(msg); /* a vote */
 }
 
+/* The supervisor's host: it refuses, or nothing comes from it before the pipe is read. */
+int __wrap_connect(int fd, const struct sockaddr *addr, socklen_t len);
+int __wrap_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+    rig.connects++;
+    if (rig.full[1] > 0)
+        assert_int_equal(dup2(rig.full[1], fd), fd);
+    errno = rig.full[1] > 0 ? EINPROGRESS : ECONNREFUSED;
+    return -1;
+}
+
 const char *__wrap_dlr_agent_peers_addr(const struct dlr_agent_base *base);
 const char *__wrap_dlr_agent_peers_addr(const struct dlr_agent_base *base)
 {
@@ -122,7 +138,8 @@ int __wrap_dlr_agent_start_supervisor(const struct dlr_agent_succession *su,
     said = json_object_get(state, "succession");
     assert_int_equal(json_integer_value(json_object_get(said, "nth")), 1);
     assert_string_equal(json_string_value(json_object_get(said, "from")), "n1");
-    assert_int_equal(json_array_size(json_object_get(said, "dead")), 1);
+    assert_int_equal(json_array_size(json_object_get(said, "dead")),
+                     rig.dead ? rig.dead : 1);
     if (!rig.mute)
         json_object_set_new(state, "address", json_string("other:4711"));
     assert_int_equal(dlr_takeover_state_save(state_fd, state, err), 0);
@@ -236,6 +253,10 @@ static int teardown(void **state)
     dlr_agent_succession_stop(rig.su);
     rig.su = dlr_agent_succession_free(rig.su);
     rig.base = dlr_agent_base_free(rig.base);
+    if (rig.full[1] > 0) {
+        close(rig.full[0]);
+        close(rig.full[1]);
+    }
     return 0;
 }
 
@@ -331,6 +352,10 @@ static int take_will(const char *text)
 static int n3_misses_it(zloop_t *loop, int timer, void *arg)
 {
     hear("k3", "{\"v\":2,\"t\":\"silent\",\"gen\":1}");
+    if (rig.n4_in > 1)
+        rig.n4_in--;
+    else if (rig.n4_in == 1)
+        hear("k4", "{\"v\":2,\"t\":\"silent\",\"gen\":1}");
     return 0;
 }
 
@@ -372,6 +397,48 @@ static void await_requeue(void)
     assert_null(strstr(rig.heard, "all:follow;"));
 }
 
+/* n1 to n4, the batch host is batch. */
+static void take_peers(const char *batch)
+{
+    DLR_AUTO_JSON json_t *msg =
+        json_loads("{\"whole\":true,\"peers\":[[\"n1\",\"a1\",\"k1\"],[\"n2\",\"a2\","
+                   "\"k2\"],[\"n3\",\"a3\",\"k3\"],[\"n4\",\"a4\",\"k4\"]]}",
+                   0, NULL);
+
+    json_object_set_new(msg, "batch", json_string(batch));
+    assert_int_equal(dlr_agent_succession_peers(rig.su, msg), 0);
+}
+
+static void will_wants(unsigned enough)
+{
+    DLR_AUTO_JSON json_t *msg = json_loads(will, 0, NULL);
+
+    json_object_set_new(msg, "enough", json_integer(enough));
+    assert_int_equal(dlr_agent_take_over_will(rig.su, msg), 0);
+}
+
+/* Two of three elect; all three are needed. */
+static void who_is_late_to_vote_is_waited_for_where_it_is_needed(void **state)
+{
+    take_peers("n1");
+    will_wants(3);
+    rig.n4_in = 10; /* 200 ms, twice what the election takes */
+    host_dies();
+    run();
+    assert_int_equal(rig.started, 1);
+    assert_null(strstr(rig.heard, "report"));
+}
+
+static void who_does_not_vote_is_dead_to_the_next_supervisor(void **state)
+{
+    take_peers("n1");
+    will_wants(2);
+    rig.dead = 2;
+    host_dies();
+    run();
+    assert_int_equal(rig.started, 1);
+}
+
 static void without_a_will_the_job_is_requeued(void **state)
 {
     await_requeue();
@@ -380,10 +447,7 @@ static void without_a_will_the_job_is_requeued(void **state)
 
 static void where_too_few_are_left_the_job_is_requeued(void **state)
 {
-    DLR_AUTO_JSON json_t *msg = json_loads(will, 0, NULL);
-
-    json_object_set_new(msg, "enough", json_integer(3));
-    assert_int_equal(dlr_agent_take_over_will(rig.su, msg), 0);
+    will_wants(3);
     await_requeue();
     assert_int_equal(rig.started, 0);
 }
@@ -394,6 +458,70 @@ static void where_the_supervisor_ends_at_once_the_job_is_requeued(void **state)
     rig.mute = true;
     await_requeue();
     assert_int_equal(rig.started, 1);
+}
+
+static void nothing_comes_from_the_host(void)
+{
+    char byte = 0;
+
+    assert_int_equal(pipe2(rig.full, O_NONBLOCK | O_CLOEXEC), 0);
+    while (write(rig.full[1], &byte, 1) == 1)
+        ;
+}
+
+static void run_for(int64_t ms)
+{
+    int timer = -1;
+
+    dlr_agent_timer(rig.base, &timer, ms, stop, NULL);
+    run();
+}
+
+/* The dead-time is 100 ms, and half of it what that connect is given. */
+static void its_host_is_asked_early_and_judged_in_time(void **state)
+{
+    nothing_comes_from_the_host();
+    rig.silent = 60;
+    dlr_agent_watchdog_silence(rig.su);
+    assert_int_equal(rig.connects, 1);
+    run_for(80);
+    assert_string_equal(rig.heard, ""); /* it is not silent for long enough */
+}
+
+static void a_host_that_does_not_answer_has_the_others_asked(void **state)
+{
+    nothing_comes_from_the_host();
+    rig.silent = 60;
+    dlr_agent_watchdog_silence(rig.su);
+    rig.silent = 110;
+    run_for(80);
+    assert_non_null(strstr(rig.heard, "n3:silent;"));
+}
+
+/* The loop finds the answer together with the timer. */
+static void an_answer_that_is_read_late_is_one(void **state)
+{
+    char buf[65536];
+
+    nothing_comes_from_the_host();
+    rig.silent = 110;
+    dlr_agent_watchdog_silence(rig.su);
+    while (read(rig.full[0], buf, sizeof(buf)) > 0)
+        ;
+    usleep(150000);
+    run_for(5);
+    assert_string_equal(rig.heard, "");
+}
+
+/* On the next supervisor's own node no more election is held. */
+static void what_the_former_election_has_asked_nobody_hears(void **state)
+{
+    nothing_comes_from_the_host();
+    rig.silent = 110;
+    dlr_agent_watchdog_silence(rig.su);
+    take_peers("n2");
+    run_for(150);
+    assert_string_equal(rig.heard, "");
 }
 
 static void a_follow_counts_where_the_supervisor_is_missed_and_once(void **state)
@@ -437,9 +565,15 @@ int main(int argc, char **argv)
         T(only_the_supervisors_host_may_end_the_run),
         T(the_keepers_end_with_a_silent_supervisor_ends_the_run),
         T(who_is_elected_and_has_a_will_leads_to_a_supervisor_of_its_own),
+        T(who_is_late_to_vote_is_waited_for_where_it_is_needed),
+        T(who_does_not_vote_is_dead_to_the_next_supervisor),
         T(without_a_will_the_job_is_requeued),
         T(where_too_few_are_left_the_job_is_requeued),
         T(where_the_supervisor_ends_at_once_the_job_is_requeued),
+        T(its_host_is_asked_early_and_judged_in_time),
+        T(a_host_that_does_not_answer_has_the_others_asked),
+        T(an_answer_that_is_read_late_is_one),
+        T(what_the_former_election_has_asked_nobody_hears),
         T(a_follow_counts_where_the_supervisor_is_missed_and_once),
         T(a_will_that_lacks_something_is_none),
     };
