@@ -44,6 +44,15 @@ struct dlr_health_gpus {
 void dlr_health_gpus_ask(const struct dlr_health_env *env, const char *word,
                          int64_t timeout_ms, struct dlr_health_gpus *ret);
 
+/* inject.c: has facts and scope say what is injected here; measured: by gpu-speed. */
+void dlr_health_gpus_inject(const struct dlr_health_env *env, bool measured,
+                            struct dlr_health_gpus *gpus);
+
+/* The record of an Xid that is injected for our first GPU; false: none is. */
+bool dlr_health_gpus_injected_xid(const struct dlr_health_env *env,
+                                  const struct dlr_health_gpus *gpus, int64_t now_us,
+                                  char *buf, size_t size);
+
 /* What was asked of this env, now if it was not; never NULL. */
 const struct dlr_health_gpus *dlr_health_gpus(const struct dlr_health_env *env);
 

@@ -203,6 +203,7 @@ void dlr_health_gpus_ask(const struct dlr_health_env *env, const char *word,
     else
         ask(path, word, timeout_ms, text, ret);
     dlr_health_gpus_scope(env, ret);
+    dlr_health_gpus_inject(env, word != NULL, ret);
 }
 
 struct dlr_health_gpus *dlr_health_gpus_new(void)

@@ -186,6 +186,52 @@ static void nodes_get_their_verdict(void **state)
     }
 }
 
+/* Of a job that has one of two GPUs, and of one that has both. */
+static void a_number_is_taken_for_the_first_gpu_of_the_job(void **state)
+{
+    static const struct {
+        const char *gpus, *inject, *check;
+        enum dlr_health_verdict want;
+        const char *reason;
+    } rows[] = {
+        {"1", "n1:gpu-xid.number=79", "gpu-xid", DLR_HEALTH_DRAIN,
+         "injected; GPU 0000:1C:00: Xid 79, the GPU has fallen off the bus, 1 within "
+         "60 min"},
+        {"0,1", "n1:gpu-xid.number=79", "gpu-xid", DLR_HEALTH_DRAIN,
+         "injected; GPU 0000:1B:00: Xid 79, the GPU has fallen off the bus, 1 within "
+         "60 min"},
+        {"0,1", "n2:gpu-xid.number=79", "gpu-xid", DLR_HEALTH_OK,
+         "no Xid of the GPU's own within 60 min"},
+        {"1", "n1:gpu.recovery=2", "gpu", DLR_HEALTH_DRAIN,
+         "injected; GPU 1 (00000000:1C:00.0): the node must be rebooted"},
+        {"1", "n1:gpu.recovery=2", "gpu-xid", DLR_HEALTH_OK,
+         "no Xid of the GPU's own within 60 min"},
+        {"0,1", "n1:gpu.error=15", "gpu-speed", DLR_HEALTH_OK, /* CUDA has another */
+         "2 GPUs: the slowest 6100 Gflop/s (f32), to it 55100 MB/s, from it 53000"},
+        {"", "n1:gpu.recovery=2", "gpu", DLR_HEALTH_DRAIN,
+         "injected; GPU 0 (00000000:01:00.0): the node must be rebooted"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_health_result got;
+        struct dlr_health_env env;
+
+        print_message("  %s %s\n", rows[i].gpus, rows[i].inject);
+        setenv("SLURM_JOB_ID", "77", 1);
+        setenv("SLURM_PROCID", "0", 1);
+        setenv("SLURM_STEP_GPUS", rows[i].gpus, 1);
+        setenv("CUDA_VISIBLE_DEVICES", rows[i].gpus[0] ? "0" : "NoDevFiles", 1);
+        dlr_health_env_init(&env);
+        env.root = "tests/nodes/gpu_good";
+        env.node = "n1";
+        env.inject = rows[i].inject;
+        assert_int_equal(dlr_health_run(&env, rows[i].check, &got, 1, NULL), 1);
+        assert_string_equal(got.reason, rows[i].reason);
+        assert_int_equal(got.verdict, rows[i].want);
+    }
+    unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +240,7 @@ int main(void)
         cmocka_unit_test(addresses_of_log_and_library_are_the_same),
         cmocka_unit_test(the_table_ascends_and_stands_in_the_manual),
         cmocka_unit_test(nodes_get_their_verdict),
+        cmocka_unit_test(a_number_is_taken_for_the_first_gpu_of_the_job),
     };
 
     return cmocka_run_group_tests_name("xid", tests, NULL, NULL);
