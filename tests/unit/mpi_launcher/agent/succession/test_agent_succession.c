@@ -47,6 +47,7 @@ static struct rig {
     unsigned started;  /* supervisors, of which none listens when mute */
     bool mute;
     int n3_timer;
+    int64_t dead_ms;
     unsigned dead;  /* nodes that a supervisor is told of, when not only n1 */
     unsigned n4_in; /* n4 votes as well, after so many of n3's votes */
     unsigned connects;
@@ -176,7 +177,7 @@ bool dlr_agent_save_has_commit(const struct dlr_agent_snapshots *s)
 static int64_t dead_ms(void *arg)
 {
     assert_ptr_equal(arg, &rig);
-    return 100;
+    return rig.dead_ms;
 }
 
 static int64_t silent_ms(void *arg)
@@ -236,7 +237,7 @@ static int setup(void **state)
                    "[\"n2\",\"a2\",\"k2\"],[\"n3\",\"a3\",\"k3\"]]}",
                    0, NULL);
 
-    rig = (struct rig){0};
+    rig = (struct rig){.dead_ms = 100};
     dlr_job_config_init(&rig.self.job);
     dlr_format(rig.self.node, sizeof(rig.self.node), "n2");
     rig.self.run.gen = 1;
@@ -420,9 +421,10 @@ static void will_wants(unsigned enough)
 /* Two of three elect; all three are needed. */
 static void who_is_late_to_vote_is_waited_for_where_it_is_needed(void **state)
 {
+    rig.dead_ms = 1000; /* for a machine that stands still for two of them */
     take_peers("n1");
     will_wants(3);
-    rig.n4_in = 10; /* 200 ms, twice what the election takes */
+    rig.n4_in = 60; /* 1200 ms, more than the election takes */
     host_dies();
     run();
     assert_int_equal(rig.started, 1);
@@ -431,6 +433,7 @@ static void who_is_late_to_vote_is_waited_for_where_it_is_needed(void **state)
 
 static void who_does_not_vote_is_dead_to_the_next_supervisor(void **state)
 {
+    rig.dead_ms = 500;
     take_peers("n1");
     will_wants(2);
     rig.dead = 2;
