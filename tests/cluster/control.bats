@@ -133,13 +133,15 @@ SH
     [ -z "$(events "$job" 'select(.event=="takeover" or .event=="requeue")')" ]
 }
 
-@test "munged stands still everywhere: nobody notices, nor a new supervisor" {
+@test "munged stands still everywhere, slurmds are restarted: nobody notices, nor a new supervisor" {
     job=$(submit -N4 --dlrover-spares=1 "$CALM" plain.sh --iterations 60 --iter-ms 100)
     await "$job" running
+    for node in n1 n2; do on $node pkill -x slurmd; done # as an update of Slurm does
     for node in n1 n2 n3 n4; do on $node pkill -STOP -x munged; done
     kill_supervisor
     await "$job" adopted
     for node in n1 n2 n3 n4; do on $node pkill -CONT -x munged; done
+    for node in n1 n2; do on $node slurmd; done
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead")')" ]
 }
