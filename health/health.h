@@ -17,6 +17,10 @@ enum dlr_health_verdict {
     DLR_HEALTH_DRAIN, /* leave it out, and no job should come here before it is repaired */
 };
 
+/* In the reasons of verdicts that compare nodes. */
+#define DLR_STRAGGLER "a straggler: "
+#define DLR_WRONG_BYTES "wrong bytes" /* more than slow */
+
 enum dlr_health_level {
     DLR_HEALTH_QUICK, /* all of them under 1 s, cheap enough for every restart */
     DLR_HEALTH_FULL,  /* before the first round, or on demand */

@@ -151,7 +151,7 @@ static void describe(const struct dlr_net_finding *f, bool out, char *buf, size_
     if (f->grade == DLR_NET_UNKNOWN)
         dlr_format(buf, size, "no data");
     else if (f->value <= 0)
-        dlr_format(buf, size, "wrong bytes");
+        dlr_format(buf, size, DLR_WRONG_BYTES);
     else if (f->metric == DLR_NET_LATENCY)
         dlr_format(buf, size, "latency %.0f us, %.0f are usual", f->value, f->usual);
     else
@@ -170,7 +170,7 @@ static void say_node(const struct dlr_net_finding *f, unsigned met, bool no_stra
         dlr_format(rail, sizeof(rail), "rail %d: ", f->rail);
     describe(f, f->metric == DLR_NET_OUT, what, sizeof(what));
     dlr_health_say(ret, fail ? DLR_HEALTH_FAIL : DLR_HEALTH_WARN,
-                   "%s%sat best of %u nodes %s", slow ? "a straggler: " : "", rail, met,
+                   "%s%sat best of %u nodes %s", slow ? DLR_STRAGGLER : "", rail, met,
                    what);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/str.h"
+#include "health/health.h"
 
 static int by_name(const void *a, const void *b)
 {
@@ -33,6 +34,7 @@ void dlr_plan_nodes_done(struct dlr_plan_nodes *pn)
     free(pn->report);
     free(pn->node);
     free(pn->usable);
+    free(pn->failed);
     free(pn->full);
     free(pn->doubt);
     free(pn->silent_by);
@@ -48,25 +50,40 @@ static int allocate(struct dlr_plan_nodes *pn, unsigned n, unsigned nformer)
     pn->report = calloc(all, sizeof(*pn->report));
     pn->node = calloc(all, sizeof(*pn->node));
     pn->usable = calloc(all, 1);
+    pn->failed = calloc(all, 1);
     pn->full = calloc(all, sizeof(*pn->full));
     pn->doubt = calloc(all, 1);
     pn->silent_by = calloc(all, sizeof(*pn->silent_by));
     pn->voters = calloc(all, sizeof(*pn->voters));
     pn->seat = calloc(all, sizeof(*pn->seat));
-    return pn->report && pn->node && pn->usable && pn->full && pn->doubt &&
-                   pn->silent_by && pn->voters && pn->seat
+    return pn->report && pn->node && pn->usable && pn->failed && pn->full &&
+                   pn->doubt && pn->silent_by && pn->voters && pn->seat
                ? 0
                : -ENOMEM;
 }
 
-static bool failed_a_check(const struct dlr_plan_report *r)
+/* It works, but less well than its peers, as one measure beside them says. */
+static bool is_slow(const struct dlr_plan_check *c)
 {
-    unsigned i;
+    return strstr(c->reason, DLR_STRAGGLER) ||
+           (dlr_streq(c->check, "network") && !strstr(c->reason, DLR_WRONG_BYTES));
+}
 
-    for (i = 0; i < r->nchecks; i++)
-        if (r->checks[i].verdict >= DLR_HEALTH_FAIL)
-            return true;
-    return false;
+/* A node with a fault is not used; one that is slow comes after all others. */
+static void mark_failed(struct dlr_plan_nodes *pn, unsigned i)
+{
+    const struct dlr_plan_report *r = pn->report[i];
+
+    pn->usable[i] = 1;
+    for (unsigned k = 0; k < r->nchecks; k++) {
+        if (r->checks[k].verdict < DLR_HEALTH_FAIL)
+            continue;
+        pn->failed[i] = 1;
+        if (is_slow(&r->checks[k]))
+            pn->doubt[i] = 1;
+        else
+            pn->usable[i] = 0;
+    }
 }
 
 static void mark_full(struct dlr_plan_nodes *pn, const struct dlr_plan_want *want)
@@ -182,7 +199,7 @@ int dlr_plan_nodes_init(struct dlr_plan_nodes *pn,
             return dlr_fail(err, -EEXIST, "node %s reported twice",
                             pn->report[i]->node.name);
         pn->node[i] = pn->report[i]->node;
-        pn->usable[i] = !failed_a_check(pn->report[i]);
+        mark_failed(pn, i);
     }
     mark_full(pn, want);
     add_former(pn, want);

@@ -12,9 +12,10 @@ struct dlr_plan_nodes {
     const struct dlr_plan_report **report; /* [n] */
     unsigned nall; /* and after them the former round's nodes that did not */
     struct dlr_topo_node *node; /* [nall] */
-    unsigned char *usable;      /* [nall] it reported, failed no check and has room */
+    unsigned char *usable;      /* [nall] it reported, has no fault and has room */
+    unsigned char *failed;      /* [n] a check; usable: it is slow, and in doubt */
     const char **full;          /* [n] why it has no room, or comes last; NULL none */
-    unsigned char *doubt; /* [nall] most others cannot reach it, or it comes last */
+    unsigned char *doubt; /* [nall] most others cannot reach it, it is slow or last */
     unsigned *silent_by;  /* [n] how many of them */
     unsigned *voters;     /* [n] of how many */
     unsigned *seat;       /* [nformer] index of each former seat's node */

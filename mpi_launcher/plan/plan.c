@@ -3,6 +3,7 @@
 #include "mpi_launcher/plan/plan.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,7 +49,7 @@ static int take_sizes(const struct dlr_plan_want *want, struct dlr_plan *plan,
 /* --- who is left out -------------------------------------------------------------- */
 
 /* Nodes in doubt come back, those with a place first, until there are enough: a network
- * that drops our probes must not stop a job that could run.
+ * that drops our probes, or one that is slow, must not stop a job that could run.
  */
 static void end_doubt(struct dlr_plan_nodes *pn, const struct dlr_plan_want *want)
 {
@@ -57,12 +58,12 @@ static void end_doubt(struct dlr_plan_nodes *pn, const struct dlr_plan_want *wan
     for (i = 0; i < pn->n; i++)
         good += pn->usable[i] && !pn->doubt[i];
     for (i = 0; i < want->nformer && good < want->nplaces; i++)
-        if (pn->doubt[pn->seat[i]]) {
+        if (pn->usable[pn->seat[i]] && pn->doubt[pn->seat[i]]) {
             pn->doubt[pn->seat[i]] = 0;
             good++;
         }
     for (i = 0; i < pn->n && good < want->nplaces; i++)
-        if (pn->doubt[i]) {
+        if (pn->usable[i] && pn->doubt[i]) {
             pn->doubt[i] = 0;
             good++;
         }
@@ -84,7 +85,7 @@ static void why_out(const struct dlr_plan_nodes *pn, unsigned i,
         dlr_format(out->reason, sizeof(out->reason), "%s", pn->full[i]);
         return;
     }
-    if (pn->usable[i]) {
+    if (!pn->failed[i]) {
         dlr_format(out->reason, sizeof(out->reason), "%u of %u nodes cannot reach it",
                    pn->silent_by[i], pn->voters[i]);
         return;
@@ -93,6 +94,20 @@ static void why_out(const struct dlr_plan_nodes *pn, unsigned i,
         k++;
     dlr_format(out->reason, sizeof(out->reason), "%s: %s", r->checks[k].check,
                r->checks[k].reason);
+}
+
+/* A slow node that too few others replace takes part: a warning. */
+static void keep_slow(struct dlr_plan_check *c)
+{
+    char reason[sizeof(c->reason)];
+
+    if (c->verdict < DLR_HEALTH_FAIL)
+        return;
+    memcpy(reason, c->reason, sizeof(reason));
+    c->verdict = DLR_HEALTH_WARN;
+    snprintf(c->reason, sizeof(c->reason),
+             "%.*s; it takes part: too few nodes without it",
+             (int)sizeof(c->reason) - 48, reason);
 }
 
 static int list_out(const struct dlr_plan_nodes *pn, struct dlr_plan *plan)
@@ -117,6 +132,8 @@ static int list_out(const struct dlr_plan_nodes *pn, struct dlr_plan *plan)
 
                 memcpy(v->node, r->node.name, sizeof(v->node));
                 v->check = r->checks[k];
+                if (may_sit(pn, i))
+                    keep_slow(&v->check);
             }
     }
     return 0;

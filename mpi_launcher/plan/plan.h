@@ -88,11 +88,10 @@ struct dlr_plan {
  *   Later: only places of nodes that are gone or left out move (dlr_topo_replace),
  *   unless the user wants a better order (reorder).
  *   A node that comes last has a place only when there are too few without it.
- *   A node with a FAIL verdict never takes part. A node that most others cannot reach
- *   is left
- *   out while there are enough without it; one that is full never takes part, but what
- *   it
- *   holds counts. WARN and SKIP are told and change nothing.
+ *   A node with a FAIL verdict never takes part. A node that most others cannot reach,
+ *   or that is only slow (network, stragglers), is left out while there are enough
+ *   without it; one that is full never takes part, but what it holds counts. WARN and
+ *   SKIP are told and change nothing.
  *   Restored is the newest version of which every rank that made it has a verified copy
  *   that was not struck; made_by says how many they were.
  * 0; -ENOSPC with the counts in err when too few nodes are usable (*ret_plan then holds

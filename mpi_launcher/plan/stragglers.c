@@ -51,7 +51,7 @@ static int add_check(struct dlr_plan_report *r, const struct dlr_plan_speed *s,
     r->nchecks++;
     more->verdict = exclude ? DLR_HEALTH_FAIL : DLR_HEALTH_WARN;
     return dlr_format(more->reason, sizeof(more->reason),
-                      "%sa straggler: %.2f, %.2f is usual",
+                      "%s" DLR_STRAGGLER "%.2f, %.2f is usual",
                       injected ? DLR_INJECTED : "", s->value, usual);
 }
 

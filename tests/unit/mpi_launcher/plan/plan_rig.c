@@ -42,7 +42,7 @@ static void add_silent(struct dlr_plan_report *r, const char *text)
 static void add_node(struct plan_rig *w, const char *text)
 {
     struct dlr_plan_report *r = &w->reports[w->n++];
-    char buf[256], *copies, *silent, *bad;
+    char buf[256], *copies, *silent, *bad, *slow;
 
     dlr_format(buf, sizeof(buf), "%s", text);
     if ((copies = strchr(buf, '=')))
@@ -51,13 +51,18 @@ static void add_node(struct plan_rig *w, const char *text)
         *silent++ = '\0';
     if ((bad = strchr(buf, '!')))
         *bad++ = '\0';
+    if ((slow = strchr(buf, '~')))
+        *slow = '\0';
     dlr_format(r->node.path, sizeof(r->node.path), "s.%s", buf);
     dlr_format(r->node.name, sizeof(r->node.name), "%s", strchr(buf, '.') + 1);
     dlr_format(r->boot, sizeof(r->boot), "boot");
     r->cpus = 8;
     r->port = DLR_PORT_FIRST + w->n;
-    r->checks = calloc(1, sizeof(*r->checks));
-    r->nchecks = 1;
+    r->checks = calloc(2, sizeof(*r->checks));
+    r->nchecks = slow ? 2 : 1;
+    dlr_format(r->checks[1].check, sizeof(r->checks[1].check), "network");
+    dlr_format(r->checks[1].reason, sizeof(r->checks[1].reason), "slow");
+    r->checks[1].verdict = DLR_HEALTH_FAIL;
     dlr_format(r->checks[0].check, sizeof(r->checks[0].check), "memory");
     dlr_format(r->checks[0].reason, sizeof(r->checks[0].reason), "%s",
                bad ? "edac: 7 uncorrected memory errors" : "fine");

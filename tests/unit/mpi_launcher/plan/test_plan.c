@@ -55,6 +55,15 @@ static const struct place_row place_rows[] = {
     {"a former place is kept before a spare when in doubt", 2,
      "l0.n1?n2,n3;l0.n2?n1,n3;l1.n3?n1,n2", "l1.n3 l0.n1",
      "n3 n1 |  | n2: 1 of 1 nodes cannot reach it"},
+    {"a slow node makes way for the spare", 2, "l0.n1;l0.n2~;l1.n3", NULL,
+     "n1 n3 |  | n2: network: slow"},
+    {"of two slow nodes the one that is needed takes part", 3,
+     "l0.n1~;l0.n2;l1.n3~;l1.n4", NULL, "n1 n2 n4 |  | n3: network: slow"},
+    {"a slow node with a place keeps it before a slow spare", 2, "l0.n1~;l0.n2;l1.n3~",
+     "l1.n3 l0.n2", "n3 n2 |  | n1: network: slow"},
+    {"all are slow: nobody is", 2, "l0.n1~;l0.n2~", NULL, "n1 n2 |  |"},
+    {"a slow node with a fault is not needed", 2, "l0.n1~!;l0.n2;l1.n3~", NULL,
+     "n2 n3 |  | n1: MEM"},
     {"a silent node makes way for the spare", 2, "l0.n1;l0.n2?n3;l1.n3;l1.n4?n3",
      "l0.n1 l1.n3", "n1 n4 | n2 | n3: 2 of 3 nodes cannot reach it"},
 };
@@ -88,6 +97,21 @@ static void nodes_get_their_places(void **state)
         dlr_plan_done(&plan);
         plan_rig_teardown(&w);
     }
+}
+
+static void a_slow_node_that_takes_part_is_a_warning(void **state)
+{
+    struct dlr_plan plan;
+    struct plan_rig w;
+
+    plan_rig_setup(&w, 2, "l0.n1;l0.n2~", NULL);
+    assert_int_equal(dlr_plan_make(w.reports, w.n, &w.want, &plan, NULL), 0);
+    assert_int_equal(plan.nverdicts, 1);
+    assert_int_equal(plan.verdicts[0].check.verdict, DLR_HEALTH_WARN);
+    assert_string_equal(plan.verdicts[0].check.reason,
+                        "slow; it takes part: too few nodes without it");
+    dlr_plan_done(&plan);
+    plan_rig_teardown(&w);
 }
 
 static void the_supervisors_node_is_kept_when_two_disagree(void **state)
@@ -383,6 +407,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(preferred_nodes_come_first_in_the_first_round),
         cmocka_unit_test(nodes_get_their_places),
+        cmocka_unit_test(a_slow_node_that_takes_part_is_a_warning),
         cmocka_unit_test(the_supervisors_node_is_kept_when_two_disagree),
         cmocka_unit_test(dealt_ranks_move_with_their_place),
         cmocka_unit_test(ranks_are_each_at_one_place),
