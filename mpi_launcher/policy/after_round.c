@@ -28,12 +28,19 @@ DLR_ACTION(end_for_the_node)
     dlr_policy_end_round(p, DLR_CAUSE_NODE, e->why, e->now_ms);
 }
 
-DLR_ACTION(end_for_the_task)
+static void note_task(struct dlr_policy *p, const struct dlr_policy_event *e)
 {
     p->exit_code = e->code;
     p->killed = e->code == 128 + SIGKILL || e->code == 128 + SIGTERM;
+    p->said_stop = e->stops;
+}
+
+DLR_ACTION(end_for_the_task)
+{
+    note_task(p, e);
     dlr_policy_end_round(p, DLR_CAUSE_PROGRAM,
-                         p->sigterm.code ? p->sigterm.why : e->why, e->now_ms);
+                         p->sigterm.code && !e->stops ? p->sigterm.why : e->why,
+                         e->now_ms);
 }
 
 DLR_ACTION(end_for_the_copy)
@@ -73,11 +80,10 @@ DLR_ACTION(explain_by_the_copy)
     dlr_policy_explain(p, DLR_CAUSE_RESTORE, e->why);
 }
 
-/* It ended before the one that was told first. */
+/* It ended before the one that was told first, or says that the run is to stop. */
 DLR_ACTION(name_the_first_task)
 {
-    p->exit_code = e->code;
-    p->killed = e->code == 128 + SIGKILL || e->code == 128 + SIGTERM;
+    note_task(p, e);
     snprintf(p->why, sizeof(p->why), "%s", e->why);
 }
 

@@ -279,6 +279,12 @@ DLR_GUARD(the_failure_stops_the_run)
     return p->cause == DLR_CAUSE_PROGRAM && does(p, DLR_ON_STOP);
 }
 
+/* A failure breaks the peers, and they fail in ways of their own. */
+DLR_GUARD(another_said_stop)
+{
+    return p->cause == DLR_CAUSE_PROGRAM && p->said_stop && !e->stops;
+}
+
 DLR_GUARD(the_loss_stops_the_run)
 {
     return p->cause == DLR_CAUSE_NODE && p->conf.on_node == DLR_ON_STOP;
@@ -381,7 +387,8 @@ DLR_GUARD(it_was_for_sigterm)
 
 DLR_GUARD(sigterm_ends_the_run)
 {
-    return p->sigterm.over && (!p->sigterm.back || does(p, DLR_ON_STOP));
+    return p->sigterm.over && (!p->sigterm.back || does(p, DLR_ON_STOP) ||
+                               dlr_policy_stops_at(p, p->sigterm.code));
 }
 
 DLR_GUARD(the_job_ends)

@@ -57,6 +57,7 @@ DLR_GUARD(unseen_nodes_may_run_it);
 DLR_GUARD(all_can_be_told_to_end_it);
 DLR_GUARD(the_controller_is_away);
 DLR_GUARD(it_cannot_be_launched);
+DLR_GUARD(another_said_stop);
 DLR_GUARD(the_failure_stops_the_run);
 DLR_GUARD(the_loss_stops_the_run);
 DLR_GUARD(the_loss_means_a_requeue);

@@ -167,12 +167,21 @@ static int exit_code_of(int wait_status)
     return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 1;
 }
 
+/* Of a task that was killed nobody knows what it wanted: Slurm ends a step, and we a
+ * round, by signals.
+ */
+bool dlr_policy_stops(const struct dlr_policy *p, int wait_status)
+{
+    return WIFEXITED(wait_status) && dlr_policy_stops_at(p, WEXITSTATUS(wait_status));
+}
+
 void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
                             int wait_status, int64_t now_ms)
 {
     char why[128];
     struct dlr_policy_event e = {.what = DLR_EVENT_TASK_FAILED,
                                  .code = exit_code_of(wait_status),
+                                 .stops = dlr_policy_stops(p, wait_status),
                                  .why = why,
                                  .now_ms = now_ms};
 

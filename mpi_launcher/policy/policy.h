@@ -73,6 +73,10 @@ void dlr_policy_prepared(struct dlr_policy *p, int rc, const char *why, int64_t 
 /* A task ended, not with 0. Told again while the round ends: this one was the first. */
 void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
                             int wait_status, int64_t now_ms);
+/* A task that ended so says by its code that the run is to stop: it is told whenever it
+ * is heard, and counts before all others of its round.
+ */
+bool dlr_policy_stops(const struct dlr_policy *p, int wait_status);
 /* A node that lives has killed its tasks, because the supervisor was not heard there.
  */
 void dlr_policy_lease_expired(struct dlr_policy *p, uint32_t round, const char *why,

@@ -133,6 +133,7 @@ const struct dlr_policy_rule dlr_policy_rules[] = {
     R(END, WATCH_LOST, as_the_program_failed, explain_by_control, SAME),
     R(END, REQUEUE_WITH_JOB, as_the_program_failed, explain_by_the_job, SAME),
     R(END, CONTROLLER_AWAY, as_the_round_ended, explain_by_the_controller, SAME),
+    R(END, TASK_FAILED, another_said_stop, nothing, SAME),
     R(END, TASK_FAILED, by_the_program, name_the_first_task, SAME),
     R(END, STARTED, ended_well, note_the_start, SAME),
     R(END, AGENTS_GONE, by_a_signal, finish_for_the_signal, DONE),

@@ -69,7 +69,8 @@ struct dlr_policy_event {
     enum dlr_policy_what what;
     int64_t now_ms;
     unsigned node;
-    int code; /* a task's, srun's, of a signal */
+    int code;   /* a task's, srun's, of a signal */
+    bool stops; /* it is the task's word that the run is to stop */
     const char *why;
     const unsigned char *member;
     enum dlr_fate fate;

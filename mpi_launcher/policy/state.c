@@ -130,6 +130,11 @@ void dlr_policy_finish(struct dlr_policy *p, int code, const char *why)
     p->ops.finish(p->arg, code, why);
 }
 
+bool dlr_policy_stops_at(const struct dlr_policy *p, int code)
+{
+    return p->conf.on_exit[code & 255] == DLR_ON_STOP;
+}
+
 void dlr_policy_count_fruitless(struct dlr_policy *p, int64_t now_ms)
 {
     if (!dlr_restart_budget_spent(&p->fruitless, now_ms))

@@ -29,6 +29,7 @@ struct dlr_policy {
     int64_t launch_ms, failed_ms; /* of the round: it was launched, began to end */
     bool stepped;                 /* a rank has told a step in it */
     bool killed;                  /* what ended it: a task by SIGKILL or SIGTERM */
+    bool said_stop;               /* or by a code that stops the run */
     bool has_best;
     uint64_t best;              /* newest step that was ever committed */
     unsigned failed_rendezvous; /* in a row, with no node lost */
@@ -95,6 +96,9 @@ void dlr_policy_finish(struct dlr_policy *p, int code, const char *why);
  * tasks in vain may end so, too.
  */
 bool dlr_policy_ended_well(const struct dlr_policy *p);
+
+/* Whether the user wants the run to stop at that code of the program. */
+bool dlr_policy_stops_at(const struct dlr_policy *p, int code);
 
 /* Something is begun at no cost. */
 void dlr_policy_count_fruitless(struct dlr_policy *p, int64_t now_ms);

@@ -27,11 +27,14 @@ bool dlr_policy_tasks_heed(const struct dlr_policy *p, int64_t now_ms)
 
 /* --- while the tasks end ---------------------------------------------------------- */
 
+/* While slurmctld is asked its answer is waited for, and no longer. */
 DLR_ACTION(keep_its_end)
 {
-    p->sigterm.code = e->code;
-    snprintf(p->sigterm.why, sizeof(p->sigterm.why), "%s", e->why);
-    if (!p->sigterm.wanted)
+    if (e->stops || !dlr_policy_stops_at(p, p->sigterm.code)) {
+        p->sigterm.code = e->code;
+        snprintf(p->sigterm.why, sizeof(p->sigterm.why), "%s", e->why);
+    }
+    if (!p->sigterm.wanted && !p->sigterm.settling)
         p->deadline_ms = p->sigterm.until_ms;
 }
 

@@ -65,18 +65,23 @@ void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
 }
 
 /* A failure breaks its peers' connections, and they fail too: the one that ended first,
- * by its node's clock, is the reason. Tasks that we killed are none.
+ * by its node's clock, is the reason. Tasks that we killed are none. One that says by
+ * its code that the run is to stop is the reason before all others, whenever it ended
+ * and is heard: Slurm may have killed the rest of the step by then.
  */
 static bool is_reason(const struct dlr_sup_rounds *rounds, int status, int64_t at_ms)
 {
     enum dlr_phase phase = dlr_policy_phase(rounds->policy);
+    const struct dlr_failure *f = &rounds->failure;
+    bool stops = dlr_policy_stops(rounds->policy, status);
 
-    if (status == 0)
+    if (status == 0 || (phase != DLR_PHASE_RUN && phase != DLR_PHASE_END))
         return false;
-    if (phase == DLR_PHASE_RUN)
-        return !rounds->failure.set;
-    return phase == DLR_PHASE_END && rounds->failure.set &&
-           at_ms < rounds->failure.at_ms &&
+    if (!f->set)
+        return phase == DLR_PHASE_RUN || (stops && dlr_policy_failure(rounds->policy));
+    if (stops != dlr_policy_stops(rounds->policy, f->status))
+        return stops;
+    return phase == DLR_PHASE_END && at_ms < f->at_ms &&
            !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 

@@ -179,6 +179,8 @@ enum happening {
     COMMITTED,
     LIMIT,
     HAPPENINGS,
+    STOP = HAPPENINGS, /* a task, by its code */
+    KILLED,
 };
 
 static void node_happens(struct world *w, enum happening what, unsigned node)
@@ -490,6 +492,7 @@ static void run(struct world *w)
                                        .requeue_timeout_ms = 1000,
                                        .controller_timeout_ms = 5000,
                                        .suspect_ms = 500};
+    w->conf.on_exit[93] = DLR_ON_STOP;
     assert_int_equal(dlr_policy_new(&w->conf, &ops, w, &w->p, &err), 0);
     dlr_policy_start(w->p, w->now);
     for (unsigned i = 0; i < NODES; i++)
@@ -508,6 +511,12 @@ static void one_happens(struct world *w, enum happening what)
         break;
     case TASK:
         dlr_policy_worker_exit(w->p, 0, 2, 7 << 8, w->now);
+        break;
+    case STOP:
+        dlr_policy_worker_exit(w->p, 0, 3, 93 << 8, w->now);
+        break;
+    case KILLED:
+        dlr_policy_worker_exit(w->p, 0, 1, SIGKILL, w->now);
         break;
     case STEP_ENDED:
         dlr_policy_step_ended(w->p, 0, 7, w->now);
@@ -557,7 +566,7 @@ static void the_order_of_two_at_one_time_decides_nothing(void **state)
 {
     static const enum happening all[] = {DEAD,         TASK,  RESTORE_FAILED, LEASE,
                                          WATCH,        STEPD, STEP_ENDED,     SIGNALLED,
-                                         SIGTERM_TOLD, AWAY,  WITH_JOB};
+                                         SIGTERM_TOLD, AWAY,  WITH_JOB,       STOP};
     unsigned n = sizeof(all) / sizeof(*all), wrong = 0;
 
     for (unsigned a = 0; a < n; a++)
@@ -574,12 +583,28 @@ static void the_order_of_two_at_one_time_decides_nothing(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* Peers fail by what it leaves behind, or Slurm has killed them. */
+static void a_task_that_says_stop_is_heard_among_any_others(void **state)
+{
+    static const enum happening others[] = {TASK, KILLED, STEP_ENDED};
+
+    for (unsigned i = 0; i < sizeof(others) / sizeof(*others); i++)
+        for (unsigned at = 0; at < 2; at++) {
+            char text[200];
+
+            decide(at ? STOP : others[i], at ? others[i] : STOP, text, sizeof(text));
+            assert_string_equal(
+                text, "phase 8, code 93, restarts 0, because of something else");
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_history_has_limits_and_one_round_at_a_time),
         cmocka_unit_test(what_costs_nothing_has_an_end_too),
         cmocka_unit_test(the_order_of_two_at_one_time_decides_nothing),
+        cmocka_unit_test(a_task_that_says_stop_is_heard_among_any_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

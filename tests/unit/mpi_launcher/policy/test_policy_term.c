@@ -533,6 +533,50 @@ static void a_preempted_run_whose_program_says_stop_is_not_requeued(void **state
     dlr_policy_free(p);
 }
 
+/* Slurm ends the others by SIGTERM (KillOnBadExit), and their end may be heard first. */
+static void a_word_to_stop_comes_while_sigterm_is_not_explained(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy_conf conf = policy_conf;
+    struct dlr_policy *p;
+
+    conf.on_exit[93] = DLR_ON_STOP;
+    p = policy_running_by(&l, &conf);
+    dlr_policy_started(p, 0);
+    dlr_policy_worker_exit(p, 0, 2, SIGTERM, 200);
+    assert_string_equal(l.text, "");
+    dlr_policy_worker_exit(p, 0, 1, 93 << 8, 210);
+    dlr_policy_worker_exit(p, 0, 3, 1 << 8, 215);
+    policy_all_clean(p, 0, 220);
+    assert_string_equal(l.text, "end0 program finish93 ");
+    assert_string_equal(l.why,
+                        "rank 1 exited with code 93: the run stops (--dlrover-on)");
+    dlr_policy_free(p);
+}
+
+/* Of several tasks; it is heard last, when slurmctld is asked already. */
+static void one_of_the_tasks_of_a_preempted_run_says_stop(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy_conf conf = policy_conf;
+    struct dlr_policy *p;
+
+    conf.on_exit[93] = DLR_ON_STOP;
+    p = policy_running_by(&l, &conf);
+    dlr_policy_started(p, 0);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 100);
+    dlr_policy_worker_exit(p, 0, 2, SIGTERM, 200);
+    dlr_policy_step_ended(p, 0, 143, 300);
+    dlr_policy_worker_exit(p, 0, 1, 93 << 8, 310);
+    assert_int_equal(dlr_policy_deadline_ms(p), 300 + 30000);
+    dlr_policy_worker_exit(p, 0, 3, 1 << 8, 320);
+    dlr_policy_fate(p, DLR_FATE_PREEMPTED, 400);
+    policy_all_clean(p, 0, 500);
+    dlr_policy_persisted(p, 600);
+    assert_string_equal(l.text, "fate end0 signal persist finish143 ");
+    dlr_policy_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -552,6 +596,8 @@ int main(void)
         cmocka_unit_test(what_the_user_wants_of_a_failure_is_done),
         cmocka_unit_test(a_requeue_that_a_failure_leads_to_costs_a_restart),
         cmocka_unit_test(a_preempted_run_whose_program_says_stop_is_not_requeued),
+        cmocka_unit_test(a_word_to_stop_comes_while_sigterm_is_not_explained),
+        cmocka_unit_test(one_of_the_tasks_of_a_preempted_run_says_stop),
         cmocka_unit_test(sigterm_once_more_does_not_put_off_slurmctlds_word),
     };
 

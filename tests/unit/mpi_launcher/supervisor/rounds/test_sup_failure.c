@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* build: stand-ins */
+/* Which task's end is the reason of a round's. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/json/message.h"
+#include "mpi_launcher/policy/policy.h"
+#include "mpi_launcher/supervisor/planning/planning_state.h"
+#include "tests/support/rounds_alone.h"
+
+#define STOP 93
+
+static enum dlr_phase phase;
+static const char *failure; /* of the program, that the round ends for */
+
+/* --- instead of other files ------------------------------------------------------- */
+
+enum dlr_phase dlr_policy_phase(const struct dlr_policy *p)
+{
+    return phase;
+}
+const char *dlr_policy_failure(const struct dlr_policy *p)
+{
+    return failure;
+}
+bool dlr_policy_stops(const struct dlr_policy *p, int wait_status)
+{
+    return wait_status == STOP << 8;
+}
+void dlr_policy_started(struct dlr_policy *p, uint32_t round)
+{
+}
+void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
+                            int wait_status, int64_t now_ms)
+{
+    if (phase == DLR_PHASE_RUN && wait_status == SIGTERM)
+        return; /* whether that came to the job is not known yet */
+    phase = DLR_PHASE_END;
+    failure = "it failed";
+}
+
+/* --- tests ------------------------------------------------------------------------ */
+
+static void ends(unsigned rank, int status, int at_ms)
+{
+    DLR_AUTO_JSON json_t *msg =
+        json_pack("{s:i,s:i,s:i,s:i}", "round", (int)rounds->running_round, "rank",
+                  (int)rank, "status", status, "at_ms", at_ms);
+
+    dlr_sup_on_exit(rounds, rank, msg);
+}
+
+struct end {
+    int status, at_ms;
+};
+
+static void
+the_first_by_its_nodes_clock_is_it_but_a_word_to_stop_before_all(void **state)
+{
+    static char n0[] = "n0", n1[] = "n1", n2[] = "n2";
+    static const struct {
+        const char *what;
+        enum dlr_phase phase;
+        const char *failure;
+        struct end ends[3]; /* of ranks 0, 1, 2, as they are heard */
+        int reason;         /* whose is it; -1: nobody's */
+    } rows[] = {
+        {"one of two", DLR_PHASE_RUN, NULL, {{1 << 8, 5}, {1 << 8, 7}}, 0},
+        {"heard late", DLR_PHASE_RUN, NULL, {{1 << 8, 7}, {2 << 8, 5}}, 1},
+        {"we kill the others", DLR_PHASE_RUN, NULL, {{1 << 8, 7}, {SIGKILL, 5}}, 0},
+        {"well", DLR_PHASE_RUN, NULL, {{0, 1}, {1 << 8, 5}, {0, 2}}, 1},
+        {"stop, then others",
+         DLR_PHASE_RUN,
+         NULL,
+         {{STOP << 8, 9}, {1 << 8, 7}, {SIGABRT, 6}},
+         0},
+        {"Slurm's kill is heard first, and was",
+         DLR_PHASE_RUN,
+         NULL,
+         {{SIGKILL, 4}, {STOP << 8, 5}, {1 << 8, 3}},
+         1},
+        {"Slurm's SIGTERM is heard first",
+         DLR_PHASE_RUN,
+         NULL,
+         {{SIGTERM, 4}, {STOP << 8, 5}, {1 << 8, 3}},
+         1},
+        {"two say stop", DLR_PHASE_RUN, NULL, {{STOP << 8, 7}, {STOP << 8, 5}}, 1},
+        {"srun ended first", DLR_PHASE_END, "srun ended", {{STOP << 8, 7}}, 0},
+        {"a node is lost", DLR_PHASE_END, NULL, {{STOP << 8, 7}, {1 << 8, 6}}, -1},
+        {"too late", DLR_PHASE_PERSIST, "it failed", {{STOP << 8, 7}}, -1},
+    };
+    char *const names[] = {n0, n1, n2};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        print_message("%s\n", rows[i].what);
+        rounds_begin(names, 3);
+        planning.step.world = planning.plan.world = 3;
+        phase = rows[i].phase;
+        failure = rows[i].failure;
+        for (unsigned rank = 0; rank < 3; rank++)
+            ends(rank, rows[i].ends[rank].status, rows[i].ends[rank].at_ms);
+        assert_int_equal(rounds->failure.set ? (int)rounds->failure.rank : -1,
+                         rows[i].reason);
+        rounds_end();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            the_first_by_its_nodes_clock_is_it_but_a_word_to_stop_before_all),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
