@@ -225,11 +225,24 @@ static int64_t limit_ms(const struct dlr_policy *p, enum dlr_phase phase)
     }
 }
 
+/* Rules of a state stand together: who looks for one does not see the others. */
+static void index_rules(struct dlr_policy *p)
+{
+    for (unsigned i = 0; i < dlr_policy_nrules; i++)
+        for (unsigned state = 0; state < DLR_POLICY_STATES; state++) {
+            if (!(dlr_policy_rules[i].states >> state & 1))
+                continue;
+            if (!p->rules[state].to)
+                p->rules[state].from = i;
+            p->rules[state].to = i + 1;
+        }
+}
+
 static const struct dlr_policy_rule *find(const struct dlr_policy *p, unsigned state,
                                           enum dlr_policy_what what,
                                           const struct dlr_policy_event *e)
 {
-    for (unsigned i = 0; i < dlr_policy_nrules; i++) {
+    for (unsigned i = p->rules[state].from; i < p->rules[state].to; i++) {
         const struct dlr_policy_rule *r = &dlr_policy_rules[i];
 
         if ((r->states >> state & 1) && r->what == what && r->guard(p, e))
@@ -250,10 +263,14 @@ static unsigned follow(struct dlr_policy *p, const struct dlr_policy_rule *r,
 
 bool dlr_policy_happens(struct dlr_policy *p, const struct dlr_policy_event *e)
 {
-    const struct dlr_policy_rule *r = find(p, p->phase, e->what, e);
-    bool found = r;
+    const struct dlr_policy_rule *r;
     unsigned state = p->phase;
+    bool found;
 
+    if (!p->rules[DLR_PHASE_AGENTS].to)
+        index_rules(p);
+    r = find(p, state, e->what, e);
+    found = r;
     if (r)
         state = follow(p, r, e);
     while ((r = find(p, state, DLR_EVENT_AT_ONCE, e)))

@@ -5,6 +5,7 @@
 
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/policy/restart_budget.h"
+#include "mpi_launcher/policy/rules.h"
 
 enum node_state { NODE_UNSEEN, NODE_UP, NODE_DEAD };
 
@@ -20,6 +21,9 @@ struct dlr_policy {
     struct dlr_policy_ops ops;
     void *arg;
     struct node *nodes;
+    struct { /* a state's are from from on, before to */
+        unsigned from, to;
+    } rules[DLR_POLICY_STATES];
 
     unsigned places; /* of the rounds to come: conf.nplaces, or fewer */
     enum dlr_phase phase;
