@@ -18,6 +18,7 @@
 /* SlurmdTimeout up to which pings are so frequent that one that is lost counts */
 #define SOON_DOWN_S 120
 #define GONE_S 10 /* from the last SIGKILL to a job that has ended on all its nodes */
+#define LATER_S 5 /* it may take so much longer than it did before */
 
 /* libslurm reads its configuration once, before the first RPC (slurm_init, slurm.h). */
 static void connect_once(void)
@@ -148,6 +149,8 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
     ret->running = ret->state == JOB_RUNNING && !ret->completing;
     ret->may_requeue = job->requeue;
     ret->preempted = job->preempt_time != 0;
+    ret->expedited = dlr_slurm_is_expedited(job);
+    ret->queued = job->submit_time;
     slurm_free_job_info_msg(msg);
     return 0;
 }
@@ -318,20 +321,33 @@ unsigned dlr_slurm_kill_wait(void)
     return s;
 }
 
-time_t dlr_slurm_next_begin(void)
+/* What Slurm waits for before a job that has ended may begin again. */
+static long slurms_delay_s(const slurm_conf_t *conf)
+{
+    const char *delay = dlr_slurm_requeue_delay(conf);
+    const char *expire = conf->authinfo ? strstr(conf->authinfo, CRED_EXPIRE) : NULL;
+    long s = CRED_EXPIRE_S;
+
+    if (delay)
+        return strtol(delay, NULL, 10);
+    if (expire)
+        sscanf(expire, CRED_EXPIRE "%ld", &s);
+    return s;
+}
+
+time_t dlr_slurm_next_begin(int64_t took_s)
 {
     slurm_conf_t *conf = load_conf();
-    const char *expire;
-    long kill_s, expire_s = CRED_EXPIRE_S;
+    long wait_s, delay_s;
 
     if (!conf)
         return 0;
-    expire = conf->authinfo ? strstr(conf->authinfo, CRED_EXPIRE) : NULL;
-    if (expire)
-        sscanf(expire, CRED_EXPIRE "%ld", &expire_s);
-    kill_s = conf->kill_wait + GONE_S;
+    delay_s = slurms_delay_s(conf);
+    wait_s = conf->kill_wait + GONE_S;
+    if (took_s + LATER_S > wait_s)
+        wait_s = took_s + LATER_S;
     dlr_slurm_free_conf(conf);
-    return kill_s < expire_s ? time(NULL) + kill_s : 0;
+    return wait_s < delay_s ? time(NULL) + wait_s : 0;
 }
 
 int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,

@@ -52,6 +52,8 @@ struct dlr_slurm_job {
     bool running, may_requeue;
     uint32_t state;             /* Slurm's base state */
     bool completing, preempted; /* being ended; in the grace of a preemption */
+    bool expedited;             /* it begins at once after a requeue, by Slurm */
+    time_t queued; /* when it came into the queue: a former life had ended everywhere */
 };
 int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err);
 /* Is the node in the list? Where that cannot be read, as of a list that is not known:
@@ -93,10 +95,11 @@ int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err);
 /* KillWait, in seconds. 0: not known. */
 unsigned dlr_slurm_kill_wait(void);
 
-/* When a job that is requeued now can begin: its processes are gone by then (KillWait).
- * 0: Slurm's own time for it (cred_expire) is as soon, or not known.
+/* When a job that is requeued now can begin: its processes are gone by then (KillWait),
+ * and what took_s, as long as a former life took to end everywhere, is over. 0: Slurm's
+ * own time for it (cred_expire, requeue_delay) is as soon, or not known.
  */
-time_t dlr_slurm_next_begin(void);
+time_t dlr_slurm_next_begin(int64_t took_s);
 
 /* For a pending job: nodes it must not get, how many it takes, and when it may begin
  * (0: as it is). exclude "" clears. -EAGAIN: not pending yet, or slurmctld is busy with

@@ -10,6 +10,7 @@
 #define SLURM_BACKWARD_COMPAT /* from 26.05 on: job ids stay numbers */
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
+#include <string.h>
 
 #if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(22, 5, 0)
 #error "Slurm 22.05 is the oldest release that is supported"
@@ -47,6 +48,29 @@ static inline void dlr_slurm_desc_job(job_desc_msg_t *desc, uint32_t job)
     desc->step_id.job_id = job;
 #else
     desc->job_id = job;
+#endif
+}
+
+/* Whether the job begins at once after a requeue: sbatch --requeue=expedite. */
+static inline bool dlr_slurm_is_expedited(const slurm_job_info_t *job)
+{
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+    return job->bitflags & EXPEDITED_REQUEUE;
+#else
+    return false;
+#endif
+}
+
+/* The number behind requeue_delay= in SchedulerParameters; NULL: there is none. */
+static inline const char *dlr_slurm_requeue_delay(const slurm_conf_t *conf)
+{
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+    static const char word[] = "requeue_delay=";
+    const char *at = conf->sched_params ? strstr(conf->sched_params, word) : NULL;
+
+    return at ? at + sizeof(word) - 1 : NULL;
+#else
+    return NULL;
 #endif
 }
 

@@ -60,11 +60,14 @@ static int requeue(char **argv)
     struct dlr_requeue r = {.exclude = dlr_streq(argv[1], "-") ? "" : argv[1],
                             .incarnation = UINT32_MAX};
     struct dlr_err err = {0};
-    char path[4096];
+    char ours[4096], times[4096];
 
     if (argv[5] && argv[6] &&
-        dlr_format(path, sizeof(path), "%s/../.excluded", argv[6]) == 0)
-        r.ours_path = path;
+        dlr_format(ours, sizeof(ours), "%s/../.excluded", argv[6]) == 0 &&
+        dlr_format(times, sizeof(times), "%s/../.requeued", argv[6]) == 0) {
+        r.ours_path = ours;
+        r.times_path = times;
+    }
     if (dlr_parse_uint(argv[0], UINT32_MAX, &r.job_id) < 0 ||
         dlr_parse_uint(argv[2], 1u << 24, &r.min_nodes) < 0 ||
         dlr_parse_uint(argv[3], 1u << 24, &r.max_nodes) < 0 ||

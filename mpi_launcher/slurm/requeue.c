@@ -17,6 +17,8 @@
 
 #define RETRY_MS 200       /* slurmctld has no event for 'the job is pending now' */
 #define OURS_MAX (1 << 20) /* bytes of a list in the job's directory */
+#define TIMES_MAX 96       /* bytes of three numbers there */
+#define TOOK_MAX 86400     /* seconds; longer nothing takes: somebody wrote into it */
 
 /* The list that a job has after another requeue: of now (the user's own, and ours of
  * before) what is not in ours, and more. An exclusion bridges the time until Slurm
@@ -89,6 +91,64 @@ static bool give_back(const struct dlr_requeue *r, const struct dlr_slurm_job *j
            !dlr_slurm_is_listed(r->exclude, job->batch_host) &&
            make_list(job->nodes, r->exclude, "", &keep, &quiet) == 0 &&
            dlr_slurm_shrink(r->job_id, keep, &quiet) == 0;
+}
+
+/* --- how long it takes to end ----------------------------------------------------- */
+
+/* What a requeue leaves for the next one, whose job says when it came into the queue:
+ * its former life had ended on all nodes then, the epilog with it.
+ */
+struct times {
+    long long asked_s; /* the requeue, 0: not known */
+    unsigned restarts; /* of the job then */
+    long long took_s;  /* the longest that is known */
+};
+
+static struct times load_times(const struct dlr_requeue *r,
+                               const struct dlr_slurm_job *job)
+{
+    DLR_AUTO_FREE char *text = NULL;
+    struct times t = {0};
+    size_t size;
+
+    if (!r->times_path ||
+        dlr_file_load_own(AT_FDCWD, r->times_path, TIMES_MAX, &text, &size, NULL) < 0 ||
+        sscanf(text, "%lld %u %lld", &t.asked_s, &t.restarts, &t.took_s) != 3 ||
+        t.asked_s < 0 || t.asked_s > UINT32_MAX || t.took_s < 0 || t.took_s > TOOK_MAX)
+        return (struct times){0};
+    if (t.asked_s > 0 && job->restarts == t.restarts + 1 &&
+        job->queued > t.asked_s + t.took_s && job->queued <= t.asked_s + TOOK_MAX)
+        t.took_s = job->queued - t.asked_s;
+    return t;
+}
+
+/* given_back: only what is to end where it can. A node that is dead has its own time. */
+static void save_times(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
+                       const struct times *t, bool given_back)
+{
+    char text[TIMES_MAX];
+    struct iovec part = {.iov_base = text};
+
+    if (!r->times_path)
+        return;
+    part.iov_len = (size_t)snprintf(text, sizeof(text), "%lld %u %lld\n",
+                                    given_back ? (long long)time(NULL) : 0,
+                                    job->restarts, t->took_s);
+    dlr_file_replace(AT_FDCWD, r->times_path, 0600, &part, 1, NULL);
+}
+
+/* --- the requeue ------------------------------------------------------------------ */
+
+/* When the job begins again, 0: when Slurm lets it. */
+static time_t next_begin(const struct dlr_requeue *r, const struct dlr_slurm_job *job)
+{
+    bool given_back = give_back(r, job);
+    struct times t = load_times(r, job);
+
+    save_times(r, job, &t, given_back);
+    if (job->expedited) /* at once, and not before it has ended */
+        return 0;
+    return given_back ? dlr_slurm_next_begin(t.took_s) : 0;
 }
 
 static int update(const struct dlr_requeue *r, const char *list, time_t begin,
@@ -166,7 +226,7 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
     }
     if (rc < 0)
         job.exc_nodes[0] = '\0';
-    begin = give_back(r, &job) ? dlr_slurm_next_begin() : 0;
+    begin = next_begin(r, &job);
     do {
         rc = dlr_slurm_requeue(r->job_id, err);
         if (rc != -EAGAIN && rc != -EIO)

@@ -13,8 +13,10 @@ struct dlr_requeue {
     const char *exclude;  /* "n2,n7", or "" */
     unsigned min_nodes, max_nodes; /* the job may start with; 0: as it is */
     int64_t timeout_ms;
-    /* file of the nodes that were excluded so before; NULL: none */
-    const char *ours_path;
+    /* files of the nodes that were excluded so before, and of how long the job took to
+     * end; NULL: none
+     */
+    const char *ours_path, *times_path;
 };
 
 /* Requeue first, then exclude: only a pending job's list may be changed, and it is

@@ -24,6 +24,9 @@
 #define JOB_STATE_BASE 0x000000ff
 #define JOB_COMPLETING 0x00008000
 #define SLURM_PENDING_STEP (0xfffffffd)
+#if DLR_SLURM >= 0x190b
+#define EXPEDITED_REQUEUE (1ull << 45)
+#endif
 enum { JOB_PENDING, JOB_RUNNING, JOB_SUSPENDED };
 
 typedef struct {
@@ -48,7 +51,8 @@ void slurm_hostlist_destroy(HOSTLIST hl);
 typedef struct {
     char *batch_host, *exc_nodes, *nodes, *partition;
     uint32_t job_id, job_state, restart_cnt;
-    time_t preempt_time;
+    time_t preempt_time, submit_time;
+    uint64_t bitflags;
     uint16_t requeue;
 } slurm_job_info_t;
 typedef struct {
@@ -66,7 +70,7 @@ typedef struct {
     time_t begin_time;
 } job_desc_msg_t;
 typedef struct {
-    char *authinfo;
+    char *authinfo, *sched_params;
     uint16_t kill_wait;
     uint16_t slurmd_timeout;
 } slurm_conf_t;

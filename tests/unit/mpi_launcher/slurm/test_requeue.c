@@ -24,6 +24,7 @@ static struct {
     struct dlr_slurm_job job;
     bool fixed; /* jobs may not shrink */
     time_t begin;
+    int64_t took_s;        /* that the begin is asked for */
     const char *ours_path; /* what the file says when the list is set */
     char ours[256];
 } ctld;
@@ -99,8 +100,9 @@ int dlr_slurm_shrink(uint32_t job_id, const char *keep, struct dlr_err *err)
     return 0;
 }
 
-time_t dlr_slurm_next_begin(void)
+time_t dlr_slurm_next_begin(int64_t took_s)
 {
+    ctld.took_s = took_s;
     return BEGIN;
 }
 
@@ -215,7 +217,7 @@ static void a_dead_node_is_given_back_before_the_requeue(void **state)
 {
     static const struct {
         const char *dead, *left;
-        bool no_requeue, fixed, begins;
+        bool no_requeue, fixed, begins, expedited;
     } rows[] = {
         {.dead = "n2", .left = "n1,n3,n4", .begins = true},
         {.dead = "n4,n2", .left = "n1,n3", .begins = true},
@@ -223,6 +225,7 @@ static void a_dead_node_is_given_back_before_the_requeue(void **state)
         {.dead = "n1,n2", .left = "n1,n2,n3,n4"}, /* the batch host */
         {.dead = "n2", .left = "n1,n2,n3,n4", .fixed = true},
         {.dead = "n2", .left = "n1,n2,n3,n4", .no_requeue = true},
+        {.dead = "n2", .left = "n1,n3,n4", .expedited = true}, /* Slurm's own time */
     };
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -235,12 +238,65 @@ static void a_dead_node_is_given_back_before_the_requeue(void **state)
         ctld.job = (struct dlr_slurm_job){.batch_host = "n1",
                                           .nodes = "n1,n2,n3,n4",
                                           .running = true,
+                                          .expedited = rows[i].expedited,
                                           .may_requeue = !rows[i].no_requeue};
         assert_int_equal(dlr_requeue_job(&r, &err), 0);
         assert_string_equal(ctld.job.nodes, rows[i].left);
         assert_int_equal(ctld.begin, rows[i].begins ? BEGIN : 0);
     }
     memset(&ctld, 0, sizeof(ctld));
+}
+
+/* How long its epilogs take nobody can be asked: it is measured, from a requeue to the
+ * job's next life.
+ */
+static void the_next_begin_is_after_what_the_job_took_to_end_before(void **state)
+{
+    static const struct {
+        const char *what;
+        unsigned restarts; /* of the job now */
+        int queued_s;      /* after the requeue before */
+        bool lost;         /* a dead node is not given back now */
+        int64_t took_s;    /* that is reckoned with; -1: nothing is asked */
+    } rows[] = {
+        {"the first", 0, 0, false, 0},
+        {"the second", 1, 50, false, 50},
+        {"it was shorter", 2, 20, false, 50},
+        {"it was longer", 3, 70, false, 70},
+        {"it waits for a dead node", 4, 30, true, -1},
+        {"that took long", 5, 300, false, 70},
+        {"somebody else's requeue in between", 7, 90, false, 70},
+        {"clocks differ", 8, -40, false, 70},
+    };
+    char dir[] = "/tmp/dlr-test-requeue-XXXXXX", path[64];
+    struct dlr_requeue r = {
+        .job_id = 7, .incarnation = 9, .timeout_ms = 1000, .times_path = path};
+    time_t before = 0;
+
+    assert_non_null(mkdtemp(dir));
+    dlr_format(path, sizeof(path), "%s/requeued", dir);
+    memset(&ctld, 0, sizeof(ctld));
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_err err = {0};
+
+        print_message("%s\n", rows[i].what);
+        r.exclude = rows[i].lost ? "n2" : "";
+        ctld.fixed = rows[i].lost;
+        ctld.took_s = -1;
+        ctld.job = (struct dlr_slurm_job){.batch_host = "n1",
+                                          .nodes = "n1,n2",
+                                          .running = true,
+                                          .may_requeue = true,
+                                          .restarts = rows[i].restarts,
+                                          .queued = before + rows[i].queued_s};
+        before = time(NULL);
+        assert_int_equal(dlr_requeue_job(&r, &err), 0);
+        assert_in_range(ctld.took_s - rows[i].took_s + 2, 0, 4);
+        assert_true(rows[i].took_s > 0 || ctld.took_s == rows[i].took_s);
+    }
+    memset(&ctld, 0, sizeof(ctld));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(dir), 0);
 }
 
 static void a_long_list_is_set_whole(void **state)
@@ -279,6 +335,7 @@ int main(int argc, char **argv)
             an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible),
         cmocka_unit_test(what_an_update_may_set_is_kept_before_it_is_asked_for),
         cmocka_unit_test(a_dead_node_is_given_back_before_the_requeue),
+        cmocka_unit_test(the_next_begin_is_after_what_the_job_took_to_end_before),
         cmocka_unit_test(a_long_list_is_set_whole),
     };
 
