@@ -139,6 +139,8 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
         dlr_format(ret->batch_host, sizeof(ret->batch_host), "%s", job->batch_host);
     if (job->exc_nodes)
         dlr_format(ret->exc_nodes, sizeof(ret->exc_nodes), "%s", job->exc_nodes);
+    if (job->req_nodes)
+        dlr_format(ret->req_nodes, sizeof(ret->req_nodes), "%s", job->req_nodes);
     if (job->partition)
         dlr_format(ret->partition, sizeof(ret->partition), "%s", job->partition);
     if (job->nodes && strlen(job->nodes) < sizeof(ret->nodes))

@@ -45,9 +45,9 @@ int dlr_slurm_ping(struct dlr_err *err);
 
 struct dlr_slurm_job {
     char batch_host[256];
-    char exc_nodes[65536];
-    char partition[1024]; /* or several, with commas between them */
-    char nodes[4096];     /* it has; "": too many to be shown here, or none */
+    char exc_nodes[65536], req_nodes[65536]; /* not to have; to have by name */
+    char partition[1024];                    /* or several, with commas between them */
+    char nodes[4096]; /* it has; "": too many to be shown here, or none */
     unsigned restarts;
     bool running, may_requeue;
     uint32_t state;             /* Slurm's base state */

@@ -179,36 +179,54 @@ static void save_both(const struct dlr_requeue *r, const char *before)
         save_ours(r, both);
 }
 
-/* Sets the list, or leaves only the user's own when the job could never start with it.
+/* Leaves only the user's own. */
+static int exclude_nothing(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
+                           const char *ours, time_t begin, int64_t deadline_ms,
+                           struct dlr_err *err)
+{
+    DLR_AUTO_FREE char *least = NULL;
+    int rc = make_list(job->exc_nodes, ours, "", &least, err);
+
+    rc = rc < 0 ? rc : update(r, least, begin, deadline_ms, err);
+    save_ours(r, "");
+    return rc;
+}
+
+/* Sets the list, or leaves of it what the job could never start with: nodes that it
+ * asks for by name, or all when its partition has too few others.
  */
 static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                    time_t begin, int64_t deadline_ms, struct dlr_err *err)
 {
-    DLR_AUTO_FREE char *ours = load_ours(r), *list = NULL, *least = NULL;
+    DLR_AUTO_FREE char *ours = load_ours(r), *list = NULL, *more = NULL;
     unsigned left = 0;
     int rc;
 
     if (!ours)
         return dlr_fail(err, -ENOMEM, "no memory for the list of nodes to exclude");
-    rc = make_list(job->exc_nodes, ours, r->exclude, &list, err);
+    rc = make_list(r->exclude, job->req_nodes, "", &more, err);
+    rc = rc < 0 ? rc : make_list(job->exc_nodes, ours, more, &list, err);
     if (rc < 0)
         return rc;
-    if (r->exclude[0] &&
-        dlr_slurm_count_nodes(job->partition, list, &left, NULL) == 0 &&
-        left < r->min_nodes && make_list(job->exc_nodes, ours, "", &least, err) == 0) {
-        rc = update(r, least, begin, deadline_ms, err);
-        save_ours(r, "");
+    if (more[0] && dlr_slurm_count_nodes(job->partition, list, &left, NULL) == 0 &&
+        left < r->min_nodes) {
+        rc = exclude_nothing(r, job, ours, begin, deadline_ms, err);
         return rc < 0 ? rc
                       : dlr_fail(err, -ENOSPC,
                                  "%s: not excluded, since partition '%s' has %u nodes "
                                  "beside it and %u are needed",
-                                 r->exclude, job->partition, left, r->min_nodes);
+                                 more, job->partition, left, r->min_nodes);
     }
     save_both(r, ours);
     rc = update(r, list, begin, deadline_ms, err);
-    if (rc == 0)
-        save_ours(r, r->exclude);
-    return rc;
+    if (rc < 0)
+        return rc;
+    save_ours(r, more);
+    return dlr_streq(more, r->exclude)
+               ? 0
+               : dlr_fail(err, -ENOSPC,
+                          "of %s those are not excluded that the job asks for by name",
+                          r->exclude);
 }
 
 int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)

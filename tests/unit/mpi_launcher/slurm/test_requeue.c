@@ -137,7 +137,7 @@ an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state
 {
     static const struct {
         unsigned nodes;
-        const char *dead, *list, *note;
+        const char *dead, *list, *note, *asked;
     } rows[] = {
         {8, "n2", "n7,n2", ""},       /* beside the user's own */
         {8, "n3,n4", "n7,n3,n4", ""}, /* n2 may have come back */
@@ -148,6 +148,9 @@ an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state
          "needed"},
         {0, "n2", "n7,n2", ""}, /* slurmctld does not say */
         {8, "n5", "n7,n5", ""},
+        {8, "n1,n3", "n7,n3",
+         "of n1,n3 those are not excluded that the job asks for by name", "n1,n2,n4"},
+        {8, "n3", "n7,n3", "", "n1,n2,n4"},
     };
     char dir[] = "/tmp/dlr-test-requeue-XXXXXX", path[64];
     struct dlr_requeue r = {.job_id = 7,
@@ -166,6 +169,8 @@ an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state
         ctld.nodes = rows[i].nodes;
         ctld.busy = i == 0;
         r.exclude = rows[i].dead;
+        dlr_format(ctld.job.req_nodes, sizeof(ctld.job.req_nodes), "%s",
+                   rows[i].asked ? rows[i].asked : "");
         assert_int_equal(dlr_requeue_job(&r, &err), 0);
         assert_string_equal(ctld.excluded, rows[i].list);
         assert_string_equal(err.code ? err.text : "", rows[i].note);
