@@ -32,6 +32,10 @@ SH
     job=$(submit gpus.sh)
     wait_until '[ "$(output "$job" | grep -c "^round 0 ")" -eq 3 ]'
     "$VC" kill n2
+    # it is COMPLETING on n2 for SlurmdTimeout (300 s) then; an administrator's helper sees that nobody is there
+    wait_until '[ "$(ctl squeue -h -w n2 -t CG -o %A)" = "$job" ]'
+    ctl /opt/dlrover/share/dlrover/etc/dlrover-probe-down --tries 2 --pause 1
+    [[ $(ctl scontrol show node n2) == *State=*DOWN*"Reason=dlrover: slurmd takes no connection, and job $job "* ]]
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     [ "$(output "$job" | grep -c '^round [01] n[1-5] gpus 0,1,2,3 of 600 MB')" -eq 6 ]
 }
