@@ -49,7 +49,7 @@ char *slurm_hostlist_shift(HOSTLIST hl);
 void slurm_hostlist_destroy(HOSTLIST hl);
 
 typedef struct {
-    char *batch_host, *exc_nodes, *nodes, *partition;
+    char *batch_host, *exc_nodes, *nodes, *partition, *req_nodes;
     uint32_t job_id, job_state, restart_cnt;
     time_t preempt_time, submit_time;
     uint64_t bitflags;
