@@ -51,6 +51,6 @@ $(foreach folder,$(HAVE_SOURCES),$(eval $(call library,$(BUILD),$(folder),$(call
 
 # Beside the tests of a folder lies what they share.
 RIGS := $(shell find tests/unit tests/faults tests/support tests/gpu -name '*.c' ! -name 'test_*' -printf '%h\n' | sort -u)
-rig_sources = $(sort $(filter-out $(1)/test_%,$(wildcard $(1)/*.c)))
+rig_sources = $(sort $(filter-out $(1)/test_% $(if $(CUDA_HEADER),,$(1)/fake_cuda%),$(wildcard $(1)/*.c)))
 $(foreach folder,$(RIGS),$(eval $(call library,$(BUILD),$(folder),$(call rig_sources,$(folder)))))
 rigs = $(patsubst %,$(BUILD)/lib/%.a,$(filter $(patsubst %/,%,$(dir $(1))),$(RIGS)) tests/support)
