@@ -19,7 +19,7 @@
 #include "mpi_launcher/cli/args.h"
 #include "mpi_launcher/cli/ckpt_unnamed.h"
 #include "mpi_launcher/cli/cli.h"
-#include "mpi_launcher/cli/export.h"
+#include "mpi_launcher/cli/export/export.h"
 #include "mpi_launcher/cli/find_run.h"
 #include "mpi_launcher/cli/progress_bar.h"
 #include "mpi_launcher/journal/text.h"

@@ -90,6 +90,8 @@ static const struct {
     {"status", dlr_cli_status,
      "whether a job goes on: state, steps, checkpoint, nodes"},
     {"events", dlr_cli_events, "what happened to a job, one line for each event"},
+    {"report", dlr_cli_report,
+     "what became of a run, on one page: time, failures, checkpoints"},
     {"ckpt", dlr_cli_ckpt, "snapshots that a run has on the disk: list, check, export"},
     {"topo", dlr_cli_topo,
      "the switches above nodes: a job's with ranks and spares, or the cluster's"},

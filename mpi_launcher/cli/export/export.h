@@ -2,8 +2,8 @@
 /* dlrover ckpt export: --to=safetensors, each rank's file, readable by itself; --to=dcp,
  * the form of torch.distributed.checkpoint, which only Python writes.
  */
-#ifndef DLR_MPI_LAUNCHER_CLI_EXPORT_H
-#define DLR_MPI_LAUNCHER_CLI_EXPORT_H
+#ifndef DLR_MPI_LAUNCHER_CLI_EXPORT_EXPORT_H
+#define DLR_MPI_LAUNCHER_CLI_EXPORT_EXPORT_H
 
 #include "ckpt/persist/slot_file.h"
 #include "mpi_launcher/plan/plan.h"

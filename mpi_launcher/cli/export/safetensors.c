@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi_launcher/cli/export.h"
+#include "mpi_launcher/cli/export/export.h"
 
 #include <errno.h>
 #include <fcntl.h>
