@@ -8,7 +8,8 @@
  *   snapshots/     ranks and their slots, saves, copies that are fetched or made anew
  *   tasks/         the node's own socket, tasks as processes, who has which rank
  *   succession/    what agents do without a supervisor
- *   lease.c        beats out, leases in; suspend.c: Slurm suspends the job
+ *   lease.c        beats out, leases in; group.c: by the collector of a group, in large
+ *                  jobs; suspend.c: Slurm suspends the job
  *   report.c       node reports by children
  *
  * main.c has who hears of what happens; control.c the supervisor's messages. Before all
@@ -19,6 +20,7 @@
 #define DLR_MPI_LAUNCHER_AGENT_AGENT_H
 
 #include "mpi_launcher/agent/data/data_process.h"
+#include "mpi_launcher/agent/group.h"
 #include "mpi_launcher/agent/lease.h"
 #include "mpi_launcher/agent/report.h"
 #include "mpi_launcher/agent/snapshots/snapshots.h"
@@ -37,6 +39,7 @@ struct dlr_agent {
     struct dlr_agent_tasks *tasks;
     struct dlr_agent_succession *succession;
     struct dlr_agent_lease *lease;
+    struct dlr_agent_group *group;
     struct dlr_agent_suspend *suspend;
     struct dlr_agent_reports *reports;
     struct dlr_identity *id;
@@ -58,5 +61,12 @@ bool dlr_agent_control_follow(void *arg, const char *address);
 void dlr_agent_hello(struct dlr_agent *a);
 /* The supervisor sent this. */
 void dlr_agent_on_supervisor(struct dlr_agent *a, const struct dlr_packet *packet);
+
+/* --- from_peers.c: of dlr_agent_base_ops and dlr_agent_lease_ops --- */
+
+void dlr_agent_from_peer(void *arg, const struct dlr_packet *packet);
+void dlr_agent_from_answer(void *arg, const char *node,
+                           const struct dlr_packet *packet);
+bool dlr_agent_by_group(void *arg, const struct dlr_heartbeat *beat);
 
 #endif

@@ -18,6 +18,7 @@
 #include "mpi_launcher/agent/snapshots/orders.h"
 #include "mpi_launcher/agent/snapshots/ranks.h"
 #include "mpi_launcher/agent/snapshots/save.h"
+#include "mpi_launcher/wire/group_beats.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
 #define LEFT_MS 500         /* for our last word to be on its way */
@@ -56,6 +57,7 @@ void dlr_agent_hello(struct dlr_agent *a)
 
 static int on_who(struct dlr_agent *a, const json_t *msg)
 {
+    dlr_agent_group_refuse_all(a->group);
     dlr_agent_hello(a);
     return 0;
 }
@@ -86,6 +88,8 @@ static int on_welcome(struct dlr_agent *a, const json_t *msg)
         dlr_msg_uint(msg, "end_ms", WAIT_MAX_MS, &end_ms) < 0)
         return -EBADMSG;
     dlr_agent_lease_welcome(a->lease, (int64_t)dead_ms);
+    if (dlr_agent_group_welcome(a->group, json_object_get(msg, "group")) < 0)
+        dlr_debug("a welcome with a bad group");
     if (dlr_msg_str(msg, "keeper", &keeper) == 0)
         dlr_agent_keeper_watch(a->succession, keeper);
     send_round_state(a);
@@ -294,6 +298,8 @@ void dlr_agent_on_supervisor(struct dlr_agent *a, const struct dlr_packet *p)
 {
     if (dlr_heartbeat_is(p->data, p->size))
         dlr_agent_lease_take(a->lease, p->data, p->size);
+    else if (dlr_group_leases_is(p->data, p->size))
+        dlr_agent_group_leases(a->group, p->data, p->size);
     else if (dispatch(a, p) < 0)
         dlr_debug("dropped: %.*s", (int)(p->size > 200 ? 200 : p->size),
                   (const char *)p->data);

@@ -162,13 +162,15 @@ static void compensate_loop_delay(struct dlr_agent_lease *l, int64_t now_ns)
     l->beat_ns = now_ns;
 }
 
-static void send_beat(struct dlr_agent_lease *l, struct dlr_heartbeat *b)
+static void send_beat(struct dlr_agent_lease *l, struct dlr_heartbeat *b, bool direct)
 {
     unsigned char buf[DLR_HEARTBEAT_BYTES];
 
     b->seq = ++l->seq;
     l->held_beats = 0;
     l->ops->steps(l->arg, &b->step_min, &b->step_max);
+    if (!direct && l->ops->elsewhere(l->arg, b))
+        return;
     dlr_heartbeat_pack(b, buf);
     dlr_agent_send_supervisor_bytes(l->base, buf, sizeof(buf));
 }
@@ -183,7 +185,7 @@ static void beat(struct dlr_agent_lease *l, bool always)
 
     compensate_loop_delay(l, (int64_t)b.sent_ns);
     if (always || dlr_heartbeat_goes(l->seq - l->answered_seq, l->held_beats, missed))
-        send_beat(l, &b);
+        send_beat(l, &b, always);
     else
         l->held_beats++;
     dlr_agent_auth_failures(l->base);

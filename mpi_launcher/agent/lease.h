@@ -3,6 +3,7 @@
 #ifndef DLR_MPI_LAUNCHER_AGENT_LEASE_H
 #define DLR_MPI_LAUNCHER_AGENT_LEASE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +11,7 @@
 #include "mpi_launcher/agent/base/base.h"
 #include "mpi_launcher/agent/base/round.h"
 #include "mpi_launcher/agent/base/self.h"
+#include "mpi_launcher/wire/heartbeat.h"
 
 struct dlr_agent_lease; /* opaque */
 
@@ -25,6 +27,10 @@ struct dlr_agent_lease_ops {
     void (*changed)(void *arg);
     /* A beat is due. */
     void (*beat)(void *arg);
+    /* A beat that goes: true when it has gone by another way and need not go to the
+     * supervisor as well.
+     */
+    bool (*elsewhere)(void *arg, const struct dlr_heartbeat *beat);
     /* Asked for it: the newest steps that the ranks here have begun. */
     void (*steps)(void *arg, uint64_t *ret_min, uint64_t *ret_max);
     /* Asked: how many tasks are left here. */

@@ -62,20 +62,6 @@ static void on_supervisor(void *arg, const struct dlr_packet *packet)
     dlr_agent_on_supervisor(arg, packet);
 }
 
-static void on_peer(void *arg, const struct dlr_packet *packet)
-{
-    struct dlr_agent *a = arg;
-
-    dlr_agent_on_peer(a->succession, packet);
-}
-
-static void on_answer(void *arg, const char *node, const struct dlr_packet *packet)
-{
-    struct dlr_agent *a = arg;
-
-    dlr_agent_on_peer_answer(a->succession, node, packet);
-}
-
 /* The memory is taken away when the loop has ended. */
 static void on_end(void *arg)
 {
@@ -86,8 +72,8 @@ static void on_end(void *arg)
 
 static const struct dlr_agent_base_ops base_ops = {
     .supervisor = on_supervisor,
-    .peer = on_peer,
-    .answer = on_answer,
+    .peer = dlr_agent_from_peer,
+    .answer = dlr_agent_from_answer,
     .end = on_end,
 };
 
@@ -242,6 +228,7 @@ static void on_beat(void *arg)
 {
     struct dlr_agent *a = arg;
 
+    dlr_agent_group_flush(a->group);
     dlr_agent_pace_look(a->snapshots);
     dlr_agent_save_wanted_look(a->snapshots);
 }
@@ -271,6 +258,7 @@ static const struct dlr_agent_lease_ops lease_ops = {
     .over = on_lease_over,
     .changed = on_lease_changed,
     .beat = on_beat,
+    .elsewhere = dlr_agent_by_group,
     .steps = get_steps,
     .tasks = count_tasks,
 };
@@ -383,6 +371,8 @@ static int make_engines(struct dlr_agent *a)
 {
     a->base = dlr_agent_base_new(&base_ops, a);
     if (a->base)
+        a->group = dlr_agent_group_new(a->base, &a->self);
+    if (a->group)
         a->data = dlr_agent_data_new(a->base, &a->self, &a->round, &data_ops, a);
     if (a->data)
         a->snapshots = dlr_agent_snapshots_new(a->base, &a->self, &a->round, a->data,
@@ -410,6 +400,7 @@ static void free_engines(struct dlr_agent *a)
     a->succession = dlr_agent_succession_free(a->succession);
     a->snapshots = dlr_agent_snapshots_free(a->snapshots);
     a->data = dlr_agent_data_free(a->data);
+    a->group = dlr_agent_group_free(a->group);
     a->base = dlr_agent_base_free(a->base);
 }
 

@@ -143,6 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct dlr_identity *id;
     static struct dlr_agent_base *base; /* without sockets */
     static struct dlr_agent_data *engine;
+    static struct dlr_agent_group *group;
     static struct dlr_agent_snapshots snapshots;
     struct dlr_agent *a = &agent;
     char *all = fuzz_text(data, size), *rest = all, *line;
@@ -160,6 +161,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(
             (engine = dlr_agent_data_new(base, &a->self, &a->round, &data_ops, a)));
     a->data = engine;
+    if (!group)
+        FUZZ_CHECK((group = dlr_agent_group_new(base, &a->self)));
+    a->group = group;
     snapshots = (struct dlr_agent_snapshots){.base = base, .round = &a->round};
     a->snapshots = &snapshots;
     a->self.run.gen = 1;

@@ -52,15 +52,30 @@ static void connect_to(struct dlr_agent_base *base, struct dlr_agent_peer *peer)
     dlr_agent_watch_socket(base, dlr_client_sock(peer->client), on_answer, base);
 }
 
-void dlr_agent_peers_send(struct dlr_agent_base *base, const char *node, json_t *msg)
+static struct dlr_client *client_of(struct dlr_agent_base *base, const char *node)
 {
     struct dlr_agent_peer *peer = dlr_peer_list_find(&base->peers.list, node);
 
     if (peer && !peer->client)
         connect_to(base, peer);
-    if (peer && peer->client && msg)
-        dlr_client_send_json(peer->client, msg);
+    return peer ? peer->client : NULL;
+}
+
+void dlr_agent_peers_send(struct dlr_agent_base *base, const char *node, json_t *msg)
+{
+    struct dlr_client *client = client_of(base, node);
+
+    if (client && msg)
+        dlr_client_send_json(client, msg);
     json_decref(msg);
+}
+
+bool dlr_agent_peers_send_bytes(struct dlr_agent_base *base, const char *node,
+                                const void *data, size_t size)
+{
+    struct dlr_client *client = client_of(base, node);
+
+    return client && dlr_client_send(client, data, size) == 0;
 }
 
 void dlr_agent_peers_send_all(struct dlr_agent_base *base, const char *but, json_t *msg)

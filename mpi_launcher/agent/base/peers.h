@@ -8,6 +8,8 @@
 
 #include <jansson.h>
 #include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "mpi_launcher/agent/base/base.h"
 #include "mpi_launcher/agent/base/self.h"
@@ -38,6 +40,9 @@ const char *dlr_agent_peer_of(const struct dlr_agent_base *base, const char *key
 
 /* Sends msg to the peer, or to all but one node, and releases it. */
 void dlr_agent_peers_send(struct dlr_agent_base *base, const char *node, json_t *msg);
+/* The same of bytes that are no text. False: there is no such peer, or no way to it. */
+bool dlr_agent_peers_send_bytes(struct dlr_agent_base *base, const char *node,
+                                const void *data, size_t size);
 void dlr_agent_peers_send_all(struct dlr_agent_base *base, const char *but,
                               json_t *msg);
 

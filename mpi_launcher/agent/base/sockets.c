@@ -103,6 +103,13 @@ void dlr_agent_server_tend(struct dlr_agent_base *base, int64_t now_ms)
         dlr_server_tend(base->server, now_ms);
 }
 
+void dlr_agent_peer_send_back(struct dlr_agent_base *base, const struct dlr_route *to,
+                              const void *data, size_t size)
+{
+    if (base->server)
+        dlr_server_send(base->server, to, data, size);
+}
+
 void dlr_agent_server_close(struct dlr_agent_base *base)
 {
     if (!base->server)

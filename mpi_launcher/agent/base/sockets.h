@@ -36,6 +36,9 @@ unsigned dlr_agent_server_port(const struct dlr_agent_base *base); /* while open
 /* dlr_server_expect(), dlr_server_tend(). Not open: nothing. */
 void dlr_agent_server_expect(struct dlr_agent_base *base, unsigned peers);
 void dlr_agent_server_tend(struct dlr_agent_base *base, int64_t now_ms);
+/* Bytes back to where a peer's message came from. */
+void dlr_agent_peer_send_back(struct dlr_agent_base *base, const struct dlr_route *to,
+                              const void *data, size_t size);
 void dlr_agent_server_close(struct dlr_agent_base *base); /* not open: nothing */
 
 #endif

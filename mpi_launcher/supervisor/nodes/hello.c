@@ -13,6 +13,7 @@
 #include "mpi_launcher/supervisor/nodes/peers.h"
 #include "mpi_launcher/supervisor/nodes/send.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/wire/group_beats.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
 #define WHO_EVERY_MS 1000
@@ -37,9 +38,23 @@ static void ask_who(struct dlr_sup_nodes *nodes, const struct dlr_route *to)
     dlr_sup_outbox_send_json(nodes->env.io, to, msg);
 }
 
+/* In a large job: by whom its beats may go. Not those of the collectors themselves. */
+static json_t *group_of(const struct dlr_sup_nodes *nodes, unsigned node)
+{
+    const struct dlr_job_config *conf = nodes->env.conf;
+    const struct dlr_members *m = &nodes->members;
+    unsigned first = node - node % DLR_GROUP_NODES;
+
+    if (m->n <= DLR_GROUP_ABOVE || conf->beat.missed < DLR_GROUP_MISSED_MIN ||
+        node == first)
+        return NULL;
+    return json_pack("{s:s, s:I, s:I}", "collector", m->list[first].node.name, "node",
+                     (json_int_t)node, "ticket", (json_int_t)m->list[node].ticket);
+}
+
 static void welcome(struct dlr_sup_nodes *nodes, unsigned node)
 {
-    json_t *msg = dlr_msg_new("welcome");
+    json_t *msg = dlr_msg_new("welcome"), *group = group_of(nodes, node);
     struct dlr_procid keeper;
     char text[DLR_PROCID_TEXT];
 
@@ -47,6 +62,8 @@ static void welcome(struct dlr_sup_nodes *nodes, unsigned node)
     json_object_set_new(msg, "dead_ms",
                         json_integer(dlr_job_config_dead_ms(nodes->env.conf)));
     json_object_set_new(msg, "end_ms", json_integer(nodes->env.conf->end_timeout_ms));
+    if (group)
+        json_object_set_new(msg, "group", group);
     if (dlr_streq(nodes->members.list[node].node.name, nodes->batch) &&
         dlr_procid_of(nodes->env.keeper, &keeper) == 0) {
         dlr_procid_show(&keeper, text);
@@ -165,36 +182,85 @@ static void come_back(struct dlr_sup_nodes *nodes, unsigned node,
     dlr_sup_outbox_send_json(nodes->env.io, &packet->from, msg);
 }
 
+/* It was heard, and has come so far. */
+static void note_beat(struct dlr_sup_nodes *nodes, unsigned node, uint32_t round,
+                      uint64_t step_max)
+{
+    struct dlr_member *m = &nodes->members.list[node];
+
+    m->heard_ms = dlr_sup_now();
+    if (nodes->ops->behind(nodes->arg, node)) /* its steps are of a former turn */
+        step_max = DLR_HEARTBEAT_NO_STEP;
+    m->round = round;
+    m->step_max = step_max;
+    if (step_max != DLR_HEARTBEAT_NO_STEP)
+        nodes->ops->progress(nodes->arg, round, step_max, m->heard_ms);
+}
+
+static uint32_t lease_ms(const struct dlr_sup_nodes *nodes)
+{
+    return dlr_sup_is_held() ? DLR_LEASE_HELD
+                             : (uint32_t)dlr_job_config_dead_ms(nodes->env.conf);
+}
+
 static void take_beat(struct dlr_sup_nodes *nodes, unsigned node,
                       const struct dlr_packet *packet)
 {
-    struct dlr_member *m = &nodes->members.list[node];
     unsigned char buf[DLR_HEARTBEAT_BYTES];
     struct dlr_heartbeat beat, lease;
 
     if (dlr_heartbeat_unpack(packet->data, packet->size, &beat) < 0 ||
         beat.kind != DLR_HEARTBEAT || beat.gen != nodes->env.id->gen)
         return;
-    if (!m->here) {
+    if (!nodes->members.list[node].here) {
         come_back(nodes, node, packet);
         return;
     }
-    m->heard_ms = dlr_sup_now();
-    if (nodes->ops->behind(nodes->arg, node)) /* its steps are of a former turn */
-        beat.step_max = DLR_HEARTBEAT_NO_STEP;
-    m->round = beat.round;
-    m->step_max = beat.step_max;
-    if (beat.step_max != DLR_HEARTBEAT_NO_STEP)
-        nodes->ops->progress(nodes->arg, beat.round, beat.step_max, m->heard_ms);
-    lease = (struct dlr_heartbeat){
-        .kind = DLR_LEASE,
-        .gen = beat.gen,
-        .seq = beat.seq,
-        .sent_ns = beat.sent_ns,
-        .round = beat.round,
-        .lease_ms = dlr_sup_is_held() ? DLR_LEASE_HELD
-                                      : dlr_job_config_dead_ms(nodes->env.conf)};
+    note_beat(nodes, node, beat.round, beat.step_max);
+    lease = (struct dlr_heartbeat){.kind = DLR_LEASE,
+                                   .gen = beat.gen,
+                                   .seq = beat.seq,
+                                   .sent_ns = beat.sent_ns,
+                                   .round = beat.round,
+                                   .lease_ms = lease_ms(nodes)};
     dlr_heartbeat_pack(&lease, buf);
+    dlr_sup_outbox_send(nodes->env.io, &packet->from, buf, sizeof(buf));
+}
+
+/* Of its own group, and of the agent that was welcomed there last. Anybody else has to
+ * say so itself.
+ */
+static bool takes(const struct dlr_sup_nodes *nodes, unsigned collector,
+                  const struct dlr_group_beat *beat)
+{
+    const struct dlr_members *m = &nodes->members;
+
+    return beat->node < m->n && m->list[collector].here && m->list[beat->node].here &&
+           beat->node / DLR_GROUP_NODES == collector / DLR_GROUP_NODES &&
+           beat->ticket == m->list[beat->node].ticket;
+}
+
+static void take_group(struct dlr_sup_nodes *nodes, unsigned collector,
+                       const struct dlr_packet *packet)
+{
+    unsigned char buf[DLR_GROUP_LEASES_BYTES];
+    struct dlr_group_leases leases;
+    struct dlr_group_beats beats;
+
+    if (dlr_group_beats_unpack(packet->data, packet->size, &beats) < 0 ||
+        beats.gen != nodes->env.id->gen)
+        return;
+    leases = (struct dlr_group_leases){
+        .gen = beats.gen, .seq = beats.seq, .lease_ms = lease_ms(nodes)};
+    for (unsigned i = 0; i < beats.n; i++) {
+        const struct dlr_group_beat *beat = &beats.all[i];
+
+        if (!takes(nodes, collector, beat))
+            continue;
+        note_beat(nodes, beat->node, beat->round, beat->step_max);
+        leases.taken |= 1ull << i;
+    }
+    dlr_group_leases_pack(&leases, buf);
     dlr_sup_outbox_send(nodes->env.io, &packet->from, buf, sizeof(buf));
 }
 
@@ -224,15 +290,18 @@ static void take_json(struct dlr_sup_nodes *nodes, const struct dlr_packet *pack
 
 void dlr_sup_hear(struct dlr_sup_nodes *nodes, const struct dlr_packet *packet)
 {
+    bool group = dlr_group_beats_is(packet->data, packet->size);
     int node;
 
-    if (!dlr_heartbeat_is(packet->data, packet->size)) {
+    if (!group && !dlr_heartbeat_is(packet->data, packet->size)) {
         take_json(nodes, packet);
         return;
     }
     node = dlr_members_by_route(&nodes->members, &packet->from);
     if (node < 0)
         ask_who(nodes, &packet->from);
+    else if (group)
+        take_group(nodes, (unsigned)node, packet);
     else
-        take_beat(nodes, node, packet);
+        take_beat(nodes, (unsigned)node, packet);
 }

@@ -152,6 +152,7 @@ int dlr_members_hello(struct dlr_members *m, const json_t *msg,
         dlr_format(row.node.path, sizeof(row.node.path), "%s",
                    path[0] ? path : row.node.name);
     row.cpus = cpus;
+    row.ticket++;
     memcpy(row.key, packet->key, sizeof(row.key));
     row.here = true;
     row.asleep = false;

@@ -24,8 +24,9 @@ struct dlr_member {
     char boot[64];          /* boot id: a new one is a node that was rebooted */
     char addr[300];         /* "host:port" and key of the agent's peer socket */
     char peer_key[DLR_KEY_TEXT];
-    char *data;  /* hex UCX address of its data process, NULL none */
-    char *hosts; /* addresses that it may call from, NULL: not told */
+    char *data;      /* hex UCX address of its data process, NULL none */
+    char *hosts;     /* addresses that it may call from, NULL: not told */
+    uint32_t ticket; /* how many hellos it has said: see dlr_group_beat */
     unsigned cpus;
     unsigned unlaunched; /* starts of the agents' step that failed on it, in a row */
     uint64_t stepd;      /* 1 + round whose slurmstepd is connected there, 0: none */

@@ -35,6 +35,8 @@ static struct rig {
     unsigned answers;  /* beats that the supervisor goes on answering */
     uint32_t lease_ms; /* of the leases that it gives */
     unsigned beats, answered;
+    bool by_group; /* beats have another way */
+    unsigned elsewhere;
     bool over;
     uint64_t shown_ns; /* what the page said when the lease changed last */
     char said[256];
@@ -106,6 +108,13 @@ static void on_beat(void *arg)
 {
 }
 
+static bool goes_elsewhere(void *arg, const struct dlr_heartbeat *beat)
+{
+    if (rig.by_group && ++rig.elsewhere == 3)
+        dlr_agent_end(rig.base);
+    return rig.by_group;
+}
+
 static void get_steps(void *arg, uint64_t *ret_min, uint64_t *ret_max)
 {
     *ret_min = 10;
@@ -123,6 +132,7 @@ static const struct dlr_agent_lease_ops ops = {
     .over = on_over,
     .changed = on_changed,
     .beat = on_beat,
+    .elsewhere = goes_elsewhere,
     .steps = get_steps,
     .tasks = count_tasks,
 };
@@ -218,6 +228,17 @@ static void a_suspended_job_holds_its_lease_until_it_is_awake(void **state)
     assert_string_equal(rig.said, "suspend;awake;");
 }
 
+/* One that is asked for goes to the supervisor whatever the group does. */
+static void a_beat_that_has_gone_elsewhere_does_not_go_twice(void **state)
+{
+    rig.by_group = true;
+    rig.answers = 1;
+    run();
+    assert_int_equal(rig.beats, 0);
+    dlr_agent_lease_beat(rig.lease);
+    assert_int_equal(rig.beats, 1);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -226,6 +247,7 @@ int main(void)
         T(a_task_that_ends_after_the_lease_has_the_lease_told_first),
         T(a_lease_that_ends_later_is_not_shortened),
         T(a_suspended_job_holds_its_lease_until_it_is_awake),
+        T(a_beat_that_has_gone_elsewhere_does_not_go_twice),
     };
 
     dlr_endpoint_prepare();

@@ -22,6 +22,7 @@
 #include "mpi_launcher/supervisor/nodes/loss_rate.h"
 #include "mpi_launcher/supervisor/nodes/nodes_state.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
+#include "mpi_launcher/wire/group_beats.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
 #define NODES 5
@@ -34,7 +35,9 @@ static struct dlr_sup_io *io;
 static struct dlr_sup_nodes *nodes;
 static int64_t now_ms;
 static bool over, start_retried, unclean[NODES];
-static char told[256]; /* what has happened, one word each */
+static uint64_t taken;       /* of the last beats of a group */
+static char welcomed_by[16]; /* the collector that the last welcome named */
+static char told[256];       /* what has happened, one word each */
 
 static void note(const char *what, unsigned node)
 {
@@ -70,6 +73,12 @@ int __wrap_dlr_server_send(struct dlr_server *server, const struct dlr_route *to
 int __wrap_dlr_server_send(struct dlr_server *server, const struct dlr_route *to,
                            const void *data, size_t size)
 {
+    struct dlr_group_leases leases;
+
+    if (dlr_group_leases_unpack(data, size, &leases) == 0) {
+        taken = leases.taken;
+        assert_int_equal(leases.lease_ms, DEAD_MS);
+    }
     return 0;
 }
 int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
@@ -77,6 +86,12 @@ int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_rout
 int __wrap_dlr_server_send_json(struct dlr_server *server, const struct dlr_route *to,
                                 const json_t *msg)
 {
+    if (dlr_streq(dlr_msg_type(msg), "welcome")) {
+        const char *collector = "";
+
+        dlr_msg_str(json_object_get(msg, "group"), "collector", &collector);
+        dlr_format(welcomed_by, sizeof(welcomed_by), "%s", collector);
+    }
     return 0;
 }
 int __wrap_dlr_server_send_shared(struct dlr_server *server, const struct dlr_route *to,
@@ -312,6 +327,80 @@ static void a_beat_tells_the_step_unless_its_turn_is_over(void **state)
     assert_string_equal(told, "step3+");
 }
 
+/* n0 passes on beats of n1, n3 and n4, and of one that there is not. */
+static void group_beats(uint32_t ticket_of_3)
+{
+    struct dlr_group_beats b = {.gen = 1,
+                                .seq = 9,
+                                .n = 4,
+                                .all = {{1, 1, 7, 2},
+                                        {NODES, 1, 7, 2},
+                                        {3, ticket_of_3, 7, 2},
+                                        {4, 1, 7, DLR_HEARTBEAT_NO_STEP}}};
+    unsigned char buf[DLR_GROUP_BEATS_BYTES];
+    struct dlr_packet packet;
+    size_t size = dlr_group_beats_pack(&b, buf);
+
+    taken = 0;
+    packet = packet_of(0, buf, size);
+    dlr_sup_hear(nodes, &packet);
+}
+
+static void beats_of_a_group_count_for_those_who_are_here(void **state)
+{
+    int64_t before = now_ms;
+
+    all_here();
+    hello(3, "00"); /* another agent: beats of the one before are in the frame */
+    nodes->members.list[4].here = false;
+    told[0] = '\0';
+    now_ms += 70;
+    group_beats(1);
+    assert_true(taken == 1);
+    assert_int_equal(nodes->members.list[1].heard_ms, now_ms);
+    assert_int_equal(nodes->members.list[0].heard_ms, before);
+    assert_int_equal(nodes->members.list[3].heard_ms, before);
+    assert_int_equal(nodes->members.list[4].heard_ms, before);
+    assert_string_equal(told, ""); /* n1 is behind with its steps */
+    group_beats(2);
+    assert_true(taken == 5);
+    assert_string_equal(told, "step2+");
+    nodes->members.list[0].here = false; /* it was given up */
+    group_beats(2);
+    assert_true(taken == 0);
+}
+
+/* Those of a small job, or with too few beats to lose one, are told of no group. */
+static void in_large_jobs_agents_are_told_who_collects(void **state)
+{
+    static char name[DLR_GROUP_ABOVE + 1][8], *names[DLR_GROUP_ABOVE + 1];
+    struct dlr_sup_nodes *five = nodes;
+    struct dlr_err err;
+
+    hello(1, "00");
+    assert_string_equal(welcomed_by, "");
+    for (unsigned i = 0; i <= DLR_GROUP_ABOVE; i++) {
+        dlr_format(name[i], sizeof(name[i]), "n%u", i);
+        names[i] = name[i];
+    }
+    nodes = dlr_sup_nodes_new(&five->env, &ops, NULL);
+    assert_int_equal(dlr_sup_nodes_open(nodes, names, DLR_GROUP_ABOVE + 1, NULL, &err),
+                     0);
+    for (unsigned i = 0; i <= DLR_GROUP_ABOVE; i++)
+        dlr_format(nodes->members.list[i].key, DLR_KEY_TEXT, "key%u", i);
+    hello(1, "00");
+    assert_string_equal(welcomed_by, "n0");
+    hello(64, "00");
+    assert_string_equal(welcomed_by, "");
+    hello(127, "00");
+    assert_string_equal(welcomed_by, "n64");
+    conf.beat.missed = DLR_GROUP_MISSED_MIN - 1;
+    hello(127, "00");
+    assert_string_equal(welcomed_by, "");
+    dlr_sup_nodes_free(nodes);
+    nodes = five;
+}
+
 /* Some are told while it is still here, others once it is not. */
 static void silence_is_told_before_and_after_the_loss(void **state)
 {
@@ -427,6 +516,8 @@ int main(void)
         T(only_messages_of_members_are_taken),
         T(a_long_message_of_a_stranger_is_not_read),
         T(a_beat_tells_the_step_unless_its_turn_is_over),
+        T(beats_of_a_group_count_for_those_who_are_here),
+        T(in_large_jobs_agents_are_told_who_collects),
         T(silence_is_told_before_and_after_the_loss),
         T(a_node_that_was_given_up_is_no_silent_one),
         T(nobody_is_judged_when_too_many_are_silent_or_excused),
