@@ -3,7 +3,9 @@
 /* In place of srun for bench/scale.py: all agents of a job in one process. One socket
  * has a connection for each of them, with a key pair and a credential of its own, and
  * speaks the protocol as far as a start needs it: hello, beats, and the answer to the
- * list of the others. Figures go to the file BENCH_SCALE_OUT.
+ * list of the others. Where a welcome names a collector, beats of a group go in one
+ * frame, as its collector would send it. Then some agents fall silent. Figures go to the
+ * file BENCH_SCALE_OUT.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
@@ -21,6 +24,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/wire/endpoint.h"
+#include "mpi_launcher/wire/group_beats.h"
 #include "mpi_launcher/wire/heartbeat.h"
 #include "mpi_launcher/wire/identity.h"
 
@@ -28,6 +32,8 @@
 #define ID (1 + sizeof(unsigned)) /* bytes of a connection's name */
 #define MISSED 5                  /* beats that a node may miss, by default */
 #define STEADY_MS 5000            /* beats alone, after the start */
+#define DEATH_MS 37               /* between two deaths */
+#define VERDICT_MS 4000           /* for the last ones to be noticed */
 
 /* Of the supervisor. */
 struct cpu {
@@ -37,8 +43,12 @@ struct cpu {
 struct agent {
     struct dlr_identity *id;
     char *cred;
-    bool welcome, listed;
+    bool welcome, listed, dead;
+    bool waiting;    /* its last beat before its death was still at its collector */
+    uint32_t ticket; /* 0: its beats go by themselves */
     uint32_t seq, answered_seq, held;
+    int64_t died_ms;
+    uint64_t frame_ns;   /* of a collector: when the last frame of its group went */
     size_t listed_bytes; /* of the whole list so far */
 };
 
@@ -50,10 +60,13 @@ static struct {
     struct agent *all;
     void *ctx, *sock;
     unsigned welcomes, lists, leases, who;
-    uint64_t messages, bytes, list_bytes;
+    uint64_t messages, bytes, list_bytes; /* but leases; until all are listed */
     struct cpu welcome_cpu, listed_cpu, steady_cpu;
     unsigned descriptors; /* of the supervisor, when all are listed */
     unsigned steady_leases;
+    unsigned dead, deaths; /* so far, in all */
+    int64_t *dead_ms;      /* wall clock, of each node that died; 0: it lives */
+    int64_t death_due_ms;
     int64_t start_late_ns, last_ms; /* of a lease until all are listed; of beats */
     int64_t began_ms, welcome_ms, listed_ms, lease_late_ns;
     int64_t every_ms;
@@ -131,6 +144,10 @@ static void prepare(void)
         die(err.text);
     b.n = (unsigned)atoi(getenv("BENCH_SCALE_NODES"));
     b.all = calloc(b.n, sizeof(*b.all));
+    b.dead_ms = calloc(b.n, sizeof(*b.dead_ms));
+    b.deaths = (unsigned)atoi(getenv("BENCH_SCALE_DEATHS"));
+    if (b.n < 4 * b.deaths) /* of half of them nobody is judged */
+        b.deaths = b.n / 4;
     for (unsigned i = 0; i < b.n; i++)
         if (dlr_identity_new(&b.all[i].id, &err) < 0 ||
             dlr_identity_credential(b.all[i].id, &b.run, &b.all[i].cred, &err) < 0)
@@ -169,6 +186,21 @@ static void connect_all(void)
 
 /* --- what the supervisor says ----------------------------------------------------- */
 
+static uint32_t ticket_of(const char *data, size_t size)
+{
+    const char *at = memmem(data, size, "\"ticket\":", 9);
+
+    return at && !getenv("BENCH_SCALE_FLAT") ? (uint32_t)strtoul(at + 9, NULL, 10) : 0;
+}
+
+static void take_leases(unsigned i, const struct dlr_group_leases *leases)
+{
+    int64_t late = dlr_now_ns() - (int64_t)b.all[i].frame_ns;
+
+    b.leases += (unsigned)__builtin_popcountll(leases->taken);
+    b.lease_late_ns = late > b.lease_late_ns ? late : b.lease_late_ns;
+}
+
 static void take_json(unsigned i, const char *data, size_t size)
 {
     struct agent *a = &b.all[i];
@@ -177,6 +209,7 @@ static void take_json(unsigned i, const char *data, size_t size)
     if (memmem(data, size < 64 ? size : 64, "\"t\":\"welcome\"", 13)) {
         b.welcomes += !a->welcome;
         a->welcome = true;
+        a->ticket = ticket_of(data, size);
         a->answered_seq = a->seq;
         b.welcome_ms = dlr_now_ms();
     } else if (memmem(data, size < 64 ? size : 64, "\"t\":\"peers\"", 11)) {
@@ -200,6 +233,7 @@ static void take(void)
     zmq_msg_t id, msg;
 
     for (unsigned n = 0; n < b.n; n++) { /* then beats are due */
+        struct dlr_group_leases leases;
         struct dlr_heartbeat lease;
         unsigned i;
 
@@ -210,8 +244,8 @@ static void take(void)
         }
         zmq_msg_init(&msg);
         zmq_msg_recv(&msg, b.sock, 0);
-        b.messages++;
-        b.bytes += zmq_msg_size(&msg);
+        if (!b.listed_cpu.all_ms)
+            b.bytes += zmq_msg_size(&msg);
         memcpy(&i, (const char *)zmq_msg_data(&id) + 1, sizeof(i));
         if (dlr_heartbeat_unpack(zmq_msg_data(&msg), zmq_msg_size(&msg), &lease) == 0) {
             int64_t late = dlr_now_ns() - (int64_t)lease.sent_ns;
@@ -220,12 +254,43 @@ static void take(void)
             if (i < b.n)
                 b.all[i].answered_seq = lease.seq;
             b.lease_late_ns = late > b.lease_late_ns ? late : b.lease_late_ns;
+        } else if (i < b.n &&
+                   dlr_group_leases_unpack(zmq_msg_data(&msg), zmq_msg_size(&msg),
+                                           &leases) == 0) {
+            take_leases(i, &leases);
         } else if (i < b.n) {
+            b.messages += !b.listed_cpu.all_ms;
             take_json(i, zmq_msg_data(&msg), zmq_msg_size(&msg));
         }
         zmq_msg_close(&id);
         zmq_msg_close(&msg);
     }
+}
+
+/* What has come to the collector since its last beat: a beat of each other node. */
+static void send_group(unsigned collector)
+{
+    struct dlr_group_beats out = {.gen = b.run.gen, .seq = b.all[collector].seq};
+    unsigned char buf[DLR_GROUP_BEATS_BYTES];
+
+    for (unsigned i = collector + 1; i < collector + DLR_GROUP_NODES && i < b.n; i++) {
+        if (b.all[i].ticket && b.all[i].welcome && (!b.all[i].dead || b.all[i].waiting))
+            out.all[out.n++] =
+                (struct dlr_group_beat){i, b.all[i].ticket, 0, DLR_HEARTBEAT_NO_STEP};
+        b.all[i].waiting = false;
+    }
+    b.all[collector].frame_ns = (uint64_t)dlr_now_ns();
+    if (out.n)
+        send_to(collector, buf, dlr_group_beats_pack(&out, buf));
+}
+
+/* Two beats after its collector's death an agent knows. */
+static bool goes_by_collector(unsigned i, int64_t now_ms)
+{
+    const struct agent *collector = &b.all[i - i % DLR_GROUP_NODES];
+
+    return b.all[i].ticket &&
+           (!collector->dead || now_ms - collector->died_ms < 2 * b.every_ms);
 }
 
 /* Spread over the time between two beats, as those of many nodes are. */
@@ -246,13 +311,15 @@ static void send_beats(int64_t now_ms)
                                      .step_min = DLR_HEARTBEAT_NO_STEP,
                                      .step_max = DLR_HEARTBEAT_NO_STEP};
 
-        if (!a->welcome ||
+        if (!a->welcome || a->dead || goes_by_collector(next, now_ms) ||
             !dlr_heartbeat_goes(a->seq - a->answered_seq, a->held++, MISSED))
             continue;
         beat.seq = ++a->seq;
         a->held = 0;
         dlr_heartbeat_pack(&beat, buf);
         send_to(next, buf, sizeof(buf));
+        if (next % DLR_GROUP_NODES == 0)
+            send_group(next);
     }
 }
 
@@ -296,14 +363,26 @@ static unsigned look(const char *what, struct cpu *ret)
     return n;
 }
 
+static void report_deaths(FILE *out)
+{
+    fprintf(out, "\"deaths\":{");
+    for (unsigned i = 0, n = 0; i < b.n; i++)
+        if (b.dead_ms[i])
+            fprintf(out, "%s\"n%05u\":%lld", n++ ? "," : "", i + 1,
+                    (long long)b.dead_ms[i]);
+    fprintf(out, "},");
+}
+
 static void report(void)
 {
     FILE *out = fopen(getenv("BENCH_SCALE_OUT"), "w");
 
     if (!out)
         die("cannot write the figures");
+    fprintf(out, "{");
+    report_deaths(out);
     fprintf(out,
-            "{\"nodes\":%u,\"welcome_ms\":%lld,\"listed_ms\":%lld,\"welcomes\":%u,"
+            "\"nodes\":%u,\"welcome_ms\":%lld,\"listed_ms\":%lld,\"welcomes\":%u,"
             "\"lists\":%u,\"messages\":%llu,\"bytes\":%llu,\"list_bytes\":%llu,"
             "\"leases\":%u,\"lease_late_ms\":%.1f,\"who\":%u,\"descriptors\":%u,"
             "\"welcome_cpu_ms\":%lu,\"welcome_io_ms\":%lu,\"listed_cpu_ms\":%lu,"
@@ -329,6 +408,35 @@ static bool is_done(void)
 
 static bool never(void)
 {
+    return false;
+}
+
+/* Each node beats at a time of its own between two frames of its collector. */
+static bool has_beaten_since(uint64_t frame_ns, unsigned i)
+{
+    int64_t since_ms = (dlr_now_ns() - (int64_t)frame_ns) / MS;
+
+    return since_ms > (int64_t)(i * 7919ull % (uint64_t)b.every_ms);
+}
+
+/* One more falls silent: its last beat was at any time before. Not the batch host. */
+static bool next_death(void)
+{
+    struct timespec now;
+    unsigned i;
+
+    if (b.dead >= b.deaths || dlr_now_ms() < b.death_due_ms)
+        return false; /* the limit ends it */
+    do {
+        i = 1 + (unsigned)rand() % (b.n - 1);
+    } while (b.all[i].dead);
+    clock_gettime(CLOCK_REALTIME, &now);
+    b.all[i].dead = true;
+    b.all[i].died_ms = dlr_now_ms();
+    b.all[i].waiting = has_beaten_since(b.all[i - i % DLR_GROUP_NODES].frame_ns, i);
+    b.dead_ms[i] = 1000ll * now.tv_sec + now.tv_nsec / MS;
+    b.dead++;
+    b.death_due_ms = dlr_now_ms() + DEATH_MS;
     return false;
 }
 
@@ -361,6 +469,7 @@ int main(int argc, char **argv)
     turn_until(never, dlr_now_ms() + STEADY_MS);
     b.steady_leases = b.leases - b.steady_leases;
     look("task", &b.steady_cpu);
+    turn_until(next_death, dlr_now_ms() + DEATH_MS * b.deaths + VERDICT_MS);
     report();
     kill(getppid(), SIGKILL); /* the supervisor: what follows is no part of this */
     return 0;
