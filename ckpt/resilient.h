@@ -16,7 +16,10 @@ struct dlr_resilient; /* opaque */
  * *ret_r, the caller's. -ENOTSUP: processes do not stay here (no supervised job,
  * --dlrover-set=in-process=off, or a launcher such as torchrun stands between srun and
  * this process); the program goes on as without. Else -errno of the way to the agent.
- * Blocks 5 s at most.
+ * Blocks 5 s at most. In a process that runs ahead on a spare (DLROVER_WARM is in its
+ * environment, no rank) it returns when this node has got ranks, with one of them and
+ * the whole environment of its task: -ECONNRESET there means that none will come, and
+ * the process has to end.
  */
 int dlr_resilient_open(struct dlr_resilient **ret_r);
 

@@ -82,6 +82,10 @@ static int find_place(struct dlr_client_conf *conf, struct dlr_err *err)
 {
     bool tasks = are_the_tasks(getenv(sources[0].rank), getenv(sources[0].world));
 
+    if (getenv("DLROVER_WARM"))
+        return dlr_fail(err, -EAGAIN,
+                        "this process runs ahead on a spare and has no rank yet: open "
+                        "the checkpoint inside the round");
     for (unsigned i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
         const char *r = getenv(sources[i].rank), *w = getenv(sources[i].world);
         unsigned rank, world;

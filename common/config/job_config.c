@@ -78,6 +78,8 @@ const struct dlr_opt dlr_job_config_opts[] = {
      "bind the ranks of a node near their GPUs: to NUMA nodes, or to cores of their own"},
     {"in-process", DLR_OPT_SWITCH, FIELD(in_process), "off", "on|off",
      "when a node is lost, processes of the other nodes stay where the program lets them"},
+    {"warm", DLR_OPT_WORD, FIELD(warm), "", "COMMAND|off",
+     "runs ahead on spares; when empty, with in-process=on, the program up to its first round"},
     {"agent-timeout", DLR_OPT_DURATION, FIELD(agent_timeout_ms), "30s", "TIME",
      "limit for the agents of a job to start and report"},
     {"rendezvous-timeout", DLR_OPT_DURATION, FIELD(rendezvous_timeout_ms), "20s", "TIME",

@@ -55,6 +55,7 @@ struct dlr_job_config {
     enum dlr_bind bind;           /* of the ranks of a node */
     bool lease_timer;             /* workers with libdlrover carry a timer that kills */
     bool in_process;              /* processes may stay over the loss of a node */
+    char warm[DLR_OPT_TEXT];      /* runs ahead on spares; empty: what may stay */
     int64_t agent_timeout_ms;     /* agents of a job to start and report */
     int64_t rendezvous_timeout_ms; /* one rendezvous */
     int64_t transfer_timeout_ms;   /* copies moved before a round starts */

@@ -53,6 +53,7 @@ enum dlr_local_type {
      * fds: its stdout, its stderr, its environment (from dlrover-relay)
      */
     DLR_LOCAL_RELAY = 26,
+    DLR_LOCAL_WARM = 27, /* it waits for a rank, without one; as STAY */
 
     /* agent -> worker */
     /* arg[0] = 1: restore (arg[1], step) = version's (round, step), arg[2] = slot
@@ -70,8 +71,8 @@ enum dlr_local_type {
     DLR_LOCAL_BAD_REPORTED = 36, /* answer to DLR_LOCAL_BAD: the supervisor is told */
     /* in place of WELCOME or RELAYED: arg[1] = errno, text = why */
     DLR_LOCAL_REFUSED = 37,
-    DLR_LOCAL_PARK = 38,      /* round: it has ended */
-    DLR_LOCAL_JOIN = 39,      /* round, rank; fds of DLR_LOCAL_RELAY: go on in it */
+    DLR_LOCAL_PARK = 38, /* round: it has ended */
+    DLR_LOCAL_JOIN = 39, /* round, rank, arg[0] = task's pid, fds of DLR_LOCAL_RELAY */
     DLR_LOCAL_RELAYED = 40,   /* arg[0] = pid of the process that goes on */
     DLR_LOCAL_RELAY_END = 41, /* arg[0] = wait status: it has ended so */
 

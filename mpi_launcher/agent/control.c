@@ -265,6 +265,11 @@ static int on_will(struct dlr_agent *a, const json_t *msg)
     return dlr_agent_take_over_will(a->succession, msg);
 }
 
+static int on_warm_up(struct dlr_agent *a, const json_t *msg)
+{
+    return dlr_agent_tasks_warm_up(a->tasks, msg);
+}
+
 static const struct {
     const char *type;
     int (*fn)(struct dlr_agent *a, const json_t *msg);
@@ -279,6 +284,7 @@ static const struct {
     {"report", on_report},   {"shutdown", on_shutdown},
     {"fetched", on_fetched}, {"ask_ranks", on_ask_ranks},
     {"refuse", on_refuse},   {"will", on_will},
+    {"warm_up", on_warm_up},
 };
 
 static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)

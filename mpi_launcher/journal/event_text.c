@@ -86,6 +86,8 @@ static const struct {
                   "[; committed {committed:version}]"},
     {"explained", "round {round} ended, as is known now: {why}"},
     {"cleared", "nothing of round {round} is left[ after {took_ms:ms}][, {parked} processes stay]"},
+    {"warm", "[{node} is warm for {processes#rank}: {mb} MB, after {took_ms:ms}]"
+             "[the command has run ahead on {node} in {ran_ms:ms}][nothing runs ahead on {node}: {why}]"},
     {"persist", "[survivors wrote {version:version}: {files#file}][ in {took_ms:ms}]"
                 "[{version:null}no checkpoint was written][: {why}]"},
     {"persisted", "[{version:version} is on the disk: {files#file}][ in {took_ms:ms}]"

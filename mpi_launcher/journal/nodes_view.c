@@ -101,6 +101,18 @@ void dlr_cli_nodes_dead(struct dlr_cli_state *s, const json_t *e)
     set_role(n, DLR_CLI_DEAD, reason);
 }
 
+void dlr_cli_nodes_warm(struct dlr_cli_state *s, const json_t *e)
+{
+    struct dlr_cli_node *n = node_of(s, dlr_cli_event_text(e, "node"));
+    int64_t mb = dlr_cli_event_int(e, "mb", -1);
+    char reason[64];
+
+    if (!n || n->role != DLR_CLI_SPARE)
+        return;
+    snprintf(reason, sizeof(reason), "warm, %lld MB", (long long)mb);
+    dlr_cli_set_text(&n->reason, mb < 0 ? NULL : reason);
+}
+
 void dlr_cli_nodes_gone(struct dlr_cli_state *s, const char *name, const char *why)
 {
     struct dlr_cli_node *n = node_of(s, name);
@@ -158,7 +170,8 @@ static void take_spares(struct dlr_cli_state *s, const json_t *names)
 
         if (!n)
             continue;
-        set_role(n, DLR_CLI_SPARE, NULL);
+        if (n->role != DLR_CLI_SPARE) /* else what runs ahead there goes on */
+            set_role(n, DLR_CLI_SPARE, NULL);
         n->placed = true;
     }
 }

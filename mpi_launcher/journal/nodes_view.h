@@ -14,6 +14,9 @@ void dlr_cli_nodes_start(struct dlr_cli_state *s, const json_t *e);
 void dlr_cli_nodes_up(struct dlr_cli_state *s, const json_t *e);
 void dlr_cli_nodes_dead(struct dlr_cli_state *s, const json_t *e);
 
+/* The event 'warm': what runs ahead on a spare. */
+void dlr_cli_nodes_warm(struct dlr_cli_state *s, const json_t *e);
+
 /* Another event says that the node is gone; name may be NULL. */
 void dlr_cli_nodes_gone(struct dlr_cli_state *s, const char *name, const char *why);
 

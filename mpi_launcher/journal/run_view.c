@@ -247,6 +247,7 @@ static const struct {
     {"round_end", DLR_CLI_ENDING, on_round_end},
     {"explained", DLR_CLI_NOTHING, on_explained},
     {"cleared", DLR_CLI_CLEARED, NULL},
+    {"warm", DLR_CLI_NOTHING, dlr_cli_nodes_warm},
     {"persist", DLR_CLI_PERSIST, NULL},
     {"persisted", DLR_CLI_NOTHING, on_persisted},
     {"requeue", DLR_CLI_REQUEUE, on_why},

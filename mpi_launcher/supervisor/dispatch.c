@@ -35,6 +35,7 @@
 #include "mpi_launcher/supervisor/planning/planning.h"
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
+#include "mpi_launcher/supervisor/rounds/warm.h"
 #include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/rejoin.h"
@@ -249,6 +250,16 @@ static void on_restored(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_on_restored(s->rounds, node, msg);
 }
 
+static void on_can_stay(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_can_stay(s->rounds, node, msg);
+}
+
+static void on_warm(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_warm(s->rounds, node, msg);
+}
+
 static void on_ranks(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     dlr_sup_on_ranks(s->rounds, node, msg);
@@ -297,6 +308,8 @@ static const struct {
     {"unreached", on_unreached},
     {"left", on_left},
     {"term", on_term},
+    {"can_stay", on_can_stay},
+    {"warm", on_warm},
 };
 
 static void on_message(void *arg, unsigned node, const json_t *msg)
@@ -355,6 +368,7 @@ static void on_greeted(void *arg, unsigned node)
     dlr_sup_succession_greeted(s);
     dlr_sup_will_greeted(s, node);
     dlr_sup_ranks_welcome(s->rounds, node);
+    dlr_sup_warm_greeted(s->rounds, node);
 }
 
 static void on_up(void *arg, unsigned node)

@@ -19,6 +19,7 @@
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
+#include "mpi_launcher/supervisor/rounds/warm.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
 #include "mpi_launcher/supervisor/steps/network.h"
@@ -90,6 +91,7 @@ static bool on_tick(void *arg)
     dlr_sup_rendezvous_tick(s->planning, now);
     dlr_reprotect_tick(s->copies, now);
     dlr_sup_ranks_tick(s->rounds, now);
+    dlr_sup_warm_tick(s->rounds);
     dlr_sup_moves_check(s);
     return true;
 }

@@ -83,14 +83,14 @@ def _leave_groups():
         _say(f"the process group could not be left: {error}")
 
 
-def _sync_environment():
+def _sync_environment(everything=False):
     """The library has set them for C."""
     entries = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
     for entry in iter(entries):
         if entry is None:
             return
         name, _, value = os.fsdecode(entry).partition("=")
-        if name in NAMES or name.startswith(PREFIXES):
+        if everything or name in NAMES or name.startswith(PREFIXES):
             os.environ[name] = value
 
 
@@ -104,10 +104,22 @@ class _Process:
         self.inside = None  # the thread that is in a round
         self.outside = threading.Event()  # it is not any more
         self.connections = {}  # from before it
+        warm = "DLROVER_WARM" in os.environ  # on a spare, without a rank: it waits for one
+        if warm:
+            sys.stdout.flush()  # what was printed so far is not of the round
         code = _checkpoint.lib.dlr_resilient_open(self.handle)
         self.stays = code == 0
+        if warm:
+            self._begin()
         if self.stays:
             self._watch()
+
+    def _begin(self):
+        if not self.stays:
+            os._exit(1)  # no rank will come
+        del os.environ["DLROVER_WARM"]
+        _sync_environment(everything=True)
+        _say(f"this process has run ahead: it begins in round {os.environ.get('DLROVER_ROUND')}")
 
     def _watch(self):
         threading.Thread(target=self._await_word, name="dlrover-round", daemon=True).start()

@@ -36,14 +36,30 @@ teardown_file() { cluster_down; }
     nothing_left n1 n3 n4 n5
 }
 
-@test "the processes of the nodes that are left stay in-process over two losses, to the same bits" {
+@test "processes stay in-process over two losses and go on with those that ran ahead on spares, to the same bits" {
     if [ ! -e "$(alice_home)/ref.weights" ]; then # else it is the first test's
         job=$(submit -N4 --dlrover=off torch.sh ref)
         [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     fi
+    job_file slow.py <<'PY'
+import os, sys, time
+sys.path.insert(0, "/opt/dlrover/share/dlrover/examples")
+import torch_train
+draw = torch_train.draw
+def slowly(*args):
+    if not os.path.exists("go"):
+        time.sleep(1)
+    return draw(*args)
+torch_train.draw = slowly
+torch_train.main()
+PY
+    sed 's|/opt/dlrover/share/.*/torch_train.py|slow.py|' <"$(alice_home)/torch.sh" | job_file slow.sh
     job=$(submit -N6 --dlrover=on --dlrover-spares=2 --dlrover-set=in-process=on,park-timeout=10s \
-        torch.sh stay --resilient)
+        slow.sh stay --resilient)
     await "$job" "e['event']=='progress' and e['commits']>=3"
+    await "$job" "e['event']=='warm' and e['node']=='n3' and e['mb']>0"
+    await "$job" "e['event']=='warm' and e['node']=='n6' and e['mb']>0"
+    touch "$(alice_home)/go"
     "$VC" kill n2
     await "$job" "e['event']=='cleared' and e['parked']==3"
     await "$job" "e['event']=='restored' and e['round']==1"
@@ -51,6 +67,8 @@ teardown_file() { cluster_down; }
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     events "$job" 'select(.event=="cleared").parked' | head -n 2 | sort -u >"$BATS_TEST_TMPDIR/parked"
     [ "$(cat "$BATS_TEST_TMPDIR/parked")" = 3 ]
+    # No process of a later round was started: two had run ahead.
+    [ "$(grep -c "this process has run ahead" "$(alice_home)/out.$job")" -eq 2 ]
     # Ranks 0 and 3 are the processes that began: nobody else says so twice.
     [ "$(grep -c "this process goes on in round" "$(alice_home)/out.$job")" -ge 6 ]
     cmp "$(alice_home)/stay.weights" "$(alice_home)/ref.weights"

@@ -55,6 +55,11 @@ int dlr_agent_claims_refuse(struct dlr_agent_tasks *tasks, const json_t *msg)
     return 0;
 }
 
+int dlr_agent_tasks_warm_up(struct dlr_agent_tasks *tasks, const json_t *msg)
+{
+    return 0;
+}
+
 int dlr_agent_rebuild(struct dlr_agent_snapshots *s, const json_t *msg,
                       const struct dlr_agent_origin *from)
 {

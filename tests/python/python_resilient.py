@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that stays over two rounds, with a played agent (dlr_local(5)): what ends a wait, what is new after it,
-what is said of things left over.
+what is said of things left over. Before it, one that runs ahead on a spare: it waits in its first round for a rank.
 """
 import os
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -12,16 +13,16 @@ import time
 
 HEAD = struct.Struct("<IHHIiQ4QII")  # magic, version, type, round, rank, step, arg[4], bytes of text, 0
 MAGIC, VERSION = 0x4c524c44, 2
-STAY, PARKED, PARK, JOIN = 24, 25, 38, 39
+STAY, PARKED, WARM, PARK, JOIN = 24, 25, 27, 38, 39
 
 
-def say(conn, kind, number, fds=()):
-    socket.send_fds(conn, [HEAD.pack(MAGIC, VERSION, kind, number, 3, 0, 0, 0, 0, 0, 0, 0)], fds)
+def say(conn, kind, number, fds=(), task=0):
+    socket.send_fds(conn, [HEAD.pack(MAGIC, VERSION, kind, number, 3, 0, task, 0, 0, 0, 0, 0)], fds)
 
 
-def hear(conn, kind, number):
+def hear(conn, kind, number, rank=3):
     head = HEAD.unpack_from(conn.recv(16384))
-    assert head[2:5] == (kind, number, 3), head
+    assert head[2:5] == (kind, number, rank), head
 
 
 def play(listener, begun, output):
@@ -40,16 +41,56 @@ def play(listener, begun, output):
     conn.recv(1)
 
 
+def ahead():
+    """In a process of its own, that has run ahead."""
+    import dlrover  # pylint: disable=import-outside-toplevel
+
+    try:
+        dlrover.Checkpoint()
+        raise AssertionError("a checkpoint without a rank")
+    except dlrover.Error as error:
+        assert "runs ahead" in str(error), error
+    with dlrover.round() as current:
+        got = (current.number, os.environ["RANK"], os.environ["HOME"], "DLROVER_WARM" in os.environ,
+               os.getenv("DLROVER_WARM"), len(os.sched_getaffinity(0)))
+        assert got == (5, "3", "/of-the-task", False, None, 1), got
+    print("in the round", flush=True)
+
+
+def play_ahead(listener, path, output):
+    """The spare's agent: the node gets a rank, whose task has one CPU and this environment."""
+    words = [sys.executable, os.path.realpath(__file__), "ahead"]
+    environment = {**os.environ, "DLROVER_AGENT_SOCKET": path, "DLROVER_ROUND": "4", "DLROVER_IN_PROCESS": "1",
+                   "DLROVER_WARM": "1", "HOME": "/here"}
+    with subprocess.Popen(["sleep", "60"]) as task, subprocess.Popen(words, env=environment) as process:
+        os.sched_setaffinity(task.pid, {min(os.sched_getaffinity(0))})
+        conn, _ = listener.accept()
+        hear(conn, WARM, 0, -1)
+        file = os.memfd_create("environment")
+        os.write(file, b"DLROVER_ROUND=5\0SLURM_PROCID=3\0RANK=3\0HOME=/of-the-task\0")
+        say(conn, JOIN, 5, [output, 2, file], task.pid)
+        os.close(file)
+        code = process.wait()
+        task.kill()
+        conn.close()
+    assert code == 0, code
+    with open(f"/proc/self/fd/{output}", encoding="ascii") as text:
+        assert text.read() == "in the round\n"
+    os.ftruncate(output, 0)
+    os.lseek(output, 0, os.SEEK_SET)
+
+
 def main():
     directory = tempfile.mkdtemp()
     path = os.path.join(directory, "agent")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
     listener.listen()
+    output = os.open(os.path.join(directory, "out"), os.O_WRONLY | os.O_CREAT)
+    play_ahead(listener, path, output)
     os.environ.update(DLROVER_AGENT_SOCKET=path, DLROVER_ROUND="4", SLURM_PROCID="3", DLROVER_IN_PROCESS="1",
                       HOME="/here")
     begun, last = threading.Event(), threading.Event()
-    output = os.open(os.path.join(directory, "out"), os.O_WRONLY | os.O_CREAT)
     threading.Thread(target=play, args=(listener, begun, output), daemon=True).start()
     import dlrover  # pylint: disable=import-outside-toplevel
 
@@ -88,4 +129,7 @@ def main():
         print(error, file=sys.stderr)
 
 
-main()
+if sys.argv[1:] == ["ahead"]:
+    ahead()
+else:
+    main()

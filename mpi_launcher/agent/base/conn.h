@@ -15,8 +15,9 @@ enum dlr_agent_conn_kind {
     DLR_CONN_STEPD,
     DLR_CONN_WORKER,
     DLR_CONN_STDERR,
-    DLR_CONN_STAY, /* of a process that can stay */
-    DLR_CONN_RELAY /* of a task that stands for one */
+    DLR_CONN_STAY,  /* of a process that can stay */
+    DLR_CONN_RELAY, /* of a task that stands for one */
+    DLR_CONN_WARM   /* of a process that waits for a rank */
 };
 
 struct dlr_agent_conn {

@@ -45,6 +45,8 @@ static void close_conn(struct dlr_agent_conn *c)
         dlr_agent_claims_gone(tasks, c);
     if (kind == DLR_CONN_STAY)
         dlr_agent_stay_gone(tasks, c);
+    if (kind == DLR_CONN_WARM)
+        dlr_agent_warm_gone(tasks, c);
     free(c);
     if (kind == DLR_CONN_STEPD) {
         dlr_agent_tasks_send_stepd(tasks, round);
@@ -90,7 +92,10 @@ static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
         if (!dlr_agent_round_is(tasks->round, m->round))
             return -ESTALE;
         c->kind = DLR_CONN_STAY;
+        dlr_agent_stay_say(tasks, c->rank);
         return 0;
+    case DLR_LOCAL_WARM:
+        return dlr_agent_warm_waits(c);
     case DLR_LOCAL_PEEK: /* and nothing else, until it closes */
         if (!dlr_agent_round_is(tasks->round, m->round))
             return -ESTALE;
@@ -173,7 +178,8 @@ static int on_message(struct dlr_agent_conn *c, struct dlr_local_msg *m)
         dlr_agent_stay_parked(c);
         return 0;
     case DLR_CONN_RELAY:
-        break; /* it only hears */
+    case DLR_CONN_WARM:
+        break; /* they only hear */
     }
     return -EBADMSG;
 }
@@ -251,6 +257,7 @@ void dlr_agent_tasks_round(struct dlr_agent_tasks *tasks)
     tasks->lost = 0;
     tasks->asked = tasks->round->gathered;
     dlr_agent_stay_round(tasks);
+    dlr_agent_warm_round(tasks);
     drop_workers(tasks, tasks->round->round);
     dlr_agent_tasks_forget(tasks, tasks->round->round);
 }
@@ -277,6 +284,7 @@ void dlr_agent_tasks_stop(struct dlr_agent_tasks *tasks)
     while ((c = zlistx_first(tasks->conns)))
         close_conn(c);
     dlr_agent_tasks_drop(tasks);
+    dlr_agent_warm_end(tasks);
 }
 
 struct dlr_agent_tasks *dlr_agent_tasks_free(struct dlr_agent_tasks *tasks)
@@ -304,7 +312,7 @@ struct dlr_agent_tasks *dlr_agent_tasks_new(struct dlr_agent_base *base,
     tasks->self = self;
     tasks->round = round;
     tasks->snapshots = snapshots;
-    tasks->listen_fd = tasks->retry_timer = tasks->park_timer = -1;
+    tasks->listen_fd = tasks->retry_timer = tasks->park_timer = tasks->warm.timer = -1;
     tasks->kill_up_to_round = -1;
     tasks->conns = zlistx_new();
     tasks->all = zlistx_new();

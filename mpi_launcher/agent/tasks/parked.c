@@ -2,6 +2,8 @@
 /* Which processes are parked, and which tasks stand for them: stay.c makes them so. */
 #include <signal.h>
 
+#include "common/json/message.h"
+#include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/tasks/tasks_state.h"
 
 struct dlr_agent_conn *dlr_agent_stay_find(const struct dlr_agent_tasks *tasks,
@@ -45,6 +47,23 @@ bool dlr_agent_stay_waits(const struct dlr_agent_tasks *tasks)
             return true;
     }
     return false;
+}
+
+void dlr_agent_stay_say(const struct dlr_agent_tasks *tasks, int32_t rank)
+{
+    dlr_agent_send_supervisor(tasks->base,
+                              json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION,
+                                        "t", "can_stay", "round",
+                                        (json_int_t)tasks->round->round, "rank", rank));
+}
+
+void dlr_agent_stay_resend(const struct dlr_agent_tasks *tasks)
+{
+    for (struct dlr_agent_conn *c = zlistx_first(tasks->conns); c;
+         c = zlistx_next(tasks->conns))
+        if (c->kind == DLR_CONN_STAY && !c->parked &&
+            dlr_agent_round_is(tasks->round, c->round))
+            dlr_agent_stay_say(tasks, c->rank);
 }
 
 void dlr_agent_stay_tell(const struct dlr_agent_conn *c, enum dlr_local_type type,

@@ -17,6 +17,7 @@
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/tasks/tasks_state.h"
+#include "mpi_launcher/agent/tasks/warm_start.h"
 
 #define RETRY_MS 50  /* between two rounds of SIGKILL while tasks are left */
 #define UNKNOWN (-1) /* status of a task whose end nobody has told */
@@ -165,6 +166,7 @@ static unsigned sweep(const struct dlr_agent_tasks *tasks)
         if (t->pidfd >= 0 && (t->stays || t->serves > tasks->kill_up_to_round) &&
             (int64_t)t->round <= until)
             until = (int64_t)t->round - 1;
+    until = dlr_agent_warm_below(tasks, until);
     if (until < 0)
         return 0;
     return dlr_agent_sweep(&tasks->self->run, (uint32_t)until, tasks->spare_srun);
@@ -222,6 +224,7 @@ void dlr_agent_tasks_kill_all(struct dlr_agent_tasks *tasks)
 {
     uint32_t newest = tasks->round->known ? tasks->round->round : 0;
 
+    dlr_agent_warm_end(tasks);
     if (!tasks->round->known && zlistx_size(tasks->all) == 0)
         return; /* no round yet: the first one is not ended before it begins */
     for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
@@ -249,6 +252,8 @@ static int on_end(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 
     t->gone_ms = dlr_wall_ns() / 1000000;
     before_end(t);
+    if (t->own)
+        tell_end(t, dlr_agent_warm_reap(t->pidfd));
     unwatch_task(t);
     if (t->stays) /* the others of this node start again with it */
         dlr_agent_tasks_doom(t->of, (uint32_t)t->of->kill_up_to_round);
@@ -319,6 +324,28 @@ void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *s
         dlr_agent_timer(tasks->base, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
     if (t->round <= tasks->kill_up_to_round)
         dlr_agent_tasks_doom(tasks, (uint32_t)tasks->kill_up_to_round);
+}
+
+bool dlr_agent_tasks_add_own(struct dlr_agent_tasks *tasks, uint32_t round,
+                             int32_t rank, pid_t pid, int pidfd)
+{
+    struct dlr_agent_task *t = calloc(1, sizeof(*t));
+
+    if (!t)
+        return false;
+    *t = (struct dlr_agent_task){.of = tasks,
+                                 .round = round,
+                                 .serves = round,
+                                 .stays = true,
+                                 .own = true,
+                                 .rank = rank,
+                                 .pid = pid,
+                                 .pidfd = pidfd,
+                                 .timer = -1};
+    zlistx_add_end(tasks->all, t);
+    dlr_agent_unwatch(tasks->base, pidfd);
+    dlr_agent_watch(tasks->base, pidfd, on_end, t);
+    return true;
 }
 
 void dlr_agent_tasks_exit(struct dlr_agent_tasks *tasks, uint32_t round, int32_t rank,
@@ -447,6 +474,8 @@ void dlr_agent_tasks_resend(struct dlr_agent_tasks *tasks)
     }
     if (!tasks->round->known)
         return;
+    dlr_agent_stay_resend(tasks);
+    dlr_agent_warm_resend(tasks);
     if (has_stepd(tasks, tasks->round->round))
         dlr_agent_tasks_send_stepd(tasks, tasks->round->round);
     dlr_agent_tasks_settle(tasks, tasks->round->round);

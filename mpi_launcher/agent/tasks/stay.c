@@ -138,6 +138,7 @@ static bool hand_over(struct dlr_agent_conn *stay, const struct dlr_agent_conn *
     dlr_local_init(&m, DLR_LOCAL_JOIN);
     m.round = relay->round;
     m.rank = relay->rank;
+    m.arg[0] = (uint64_t)relay->pid;
     if (!dlr_agent_local_send(stay, &m, fds, RELAY_FDS))
         return false;
     stay->round = relay->round;
@@ -172,5 +173,6 @@ int dlr_agent_stay_relay(struct dlr_agent_conn *c, const struct dlr_local_msg *m
         t->stays = false;
     }
     dlr_agent_stay_tell(c, DLR_LOCAL_RELAYED, (uint64_t)stay->pid);
+    dlr_agent_stay_say(tasks, c->rank);
     return 0;
 }

@@ -60,6 +60,10 @@ void dlr_agent_tasks_kill(struct dlr_agent_tasks *tasks, uint32_t round,
  */
 void dlr_agent_tasks_park(struct dlr_agent_tasks *tasks, uint32_t round,
                           int64_t limit_ms);
+/* Processes of the program that run ahead here while the node has no ranks (a spare):
+ * as the message "warm_up" says. -EBADMSG.
+ */
+int dlr_agent_tasks_warm_up(struct dlr_agent_tasks *tasks, const json_t *msg);
 /* Of all rounds; the srun is left alone as it was told last. */
 void dlr_agent_tasks_kill_all(struct dlr_agent_tasks *tasks);
 void dlr_agent_tasks_kill_with_srun(struct dlr_agent_tasks *tasks); /* not left alone */

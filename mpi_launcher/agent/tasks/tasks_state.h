@@ -24,7 +24,28 @@ struct dlr_agent_task {
     uint32_t serves; /* the round that it is of, at first the one that started it */
     bool stays;      /* it is parked, or is to be */
     bool relay;      /* it stands for a process that stayed */
+    bool own;        /* our child: it was warm (tasks/warm.c), its status is for us */
     int timer;       /* until an end without a status is told; -1 off */
+};
+
+/* A process that runs ahead, without a rank. */
+struct dlr_agent_warm_process {
+    struct dlr_agent_tasks *of;
+    pid_t pid; /* it leads its group; 0: none */
+    int pidfd;
+    struct dlr_agent_conn *waits; /* it is as far as it can come; NULL: not yet */
+};
+
+struct dlr_agent_warm { /* all 0: none is wanted */
+    json_t *order;      /* as the supervisor gave it */
+    struct dlr_agent_warm_process *list;
+    unsigned n;
+    uint32_t round; /* the mark in their environment */
+    unsigned failed;
+    int timer; /* until the next start; -1: off */
+    int64_t begun_ms;
+    bool ran;      /* the command has ended well: that was all */
+    char why[128]; /* no more are started, "" they are */
 };
 
 struct dlr_agent_tasks {
@@ -41,13 +62,19 @@ struct dlr_agent_tasks {
     bool spare_srun;          /* its srun has their last output to write yet */
     int retry_timer;          /* -1: off */
     int park_timer;           /* -1: off */
-    bool asked;               /* the supervisor wants to know which ranks are here */
+    struct dlr_agent_warm warm;
+    bool asked;    /* the supervisor wants to know which ranks are here */
     unsigned lost; /* workers that were welcomed in this turn, and have gone */
 };
 
 /* --- processes.c */
 void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *stepd,
                          int32_t rank, pid_t pid);
+/* A child of ours that waits for this rank, as if it had stayed; round: its mark. pidfd,
+ * watched so far, is the engine's. False: out of memory.
+ */
+bool dlr_agent_tasks_add_own(struct dlr_agent_tasks *tasks, uint32_t round,
+                             int32_t rank, pid_t pid, int pidfd);
 void dlr_agent_tasks_exit(struct dlr_agent_tasks *tasks, uint32_t round, int32_t rank,
                           int status);
 /* The step of round has left the node. */
@@ -82,10 +109,28 @@ int dlr_agent_stay_relay(struct dlr_agent_conn *c, const struct dlr_local_msg *m
 /* Another round begins: who is not of it here does not stay. */
 void dlr_agent_stay_round(struct dlr_agent_tasks *tasks);
 
+/* --- warm.c */
+/* The first message of a process that runs ahead: 0 or -errno. It closes. */
+int dlr_agent_warm_waits(struct dlr_agent_conn *c);
+void dlr_agent_warm_gone(struct dlr_agent_tasks *tasks, const struct dlr_agent_conn *c);
+void dlr_agent_warm_end(struct dlr_agent_tasks *tasks); /* all; none is wanted */
+void dlr_agent_warm_resend(const struct dlr_agent_tasks *tasks);
+/* The newest round up to this one whose mark none of them has; -1: none. */
+int64_t dlr_agent_warm_below(const struct dlr_agent_tasks *tasks, int64_t round);
+
+/* --- warm_ranks.c */
+/* Another round begins: where this node has ranks of it, processes that wait get them,
+ * as if they had stayed; all others are ended.
+ */
+void dlr_agent_warm_round(struct dlr_agent_tasks *tasks);
+
 /* --- parked.c */
 /* The connection of this kind and rank, NULL: there is none. */
 struct dlr_agent_conn *dlr_agent_stay_find(const struct dlr_agent_tasks *tasks,
                                            enum dlr_agent_conn_kind kind, int32_t rank);
+/* The supervisor hears that a process of the round can stay; all of them. */
+void dlr_agent_stay_say(const struct dlr_agent_tasks *tasks, int32_t rank);
+void dlr_agent_stay_resend(const struct dlr_agent_tasks *tasks);
 /* A message of its round and rank. */
 void dlr_agent_stay_tell(const struct dlr_agent_conn *c, enum dlr_local_type type,
                          uint64_t arg);

@@ -11,12 +11,8 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/file.h"
-#include "common/base/hostlist.h"
-#include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/journal/journal.h"
-#include "mpi_launcher/run/master_port.h"
-#include "mpi_launcher/step_plan/binding.h"
 #include "mpi_launcher/supervisor/copies/fetch.h"
 #include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/io/reactor.h"
@@ -27,6 +23,7 @@
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
+#include "mpi_launcher/supervisor/rounds/warm.h"
 #include "mpi_launcher/supervisor/steps/controller.h"
 #include "mpi_launcher/supervisor/steps/slurm_command.h"
 #include "mpi_launcher/supervisor/steps/srun_flush.h"
@@ -59,109 +56,6 @@ static int make_hostfile(struct dlr_sup_rounds *rounds, int *ret_fd,
         return dlr_fail(err, fd, "no memory for the list of nodes");
     *ret_fd = fd;
     return 0;
-}
-
-/* "n3,n1" and "1,1" in rank order; the caller frees both. */
-static int lists(const struct dlr_sup_rounds *rounds, char **ret_nodes,
-                 char **ret_tasks, struct dlr_err *err)
-{
-    DLR_AUTO_FREE const char **names =
-        calloc(rounds->env.plan->nplaces + 1, sizeof(*names));
-    size_t size = (size_t)rounds->env.plan->nplaces * 12 + 1, t = 0;
-    int rc;
-
-    *ret_tasks = malloc(size);
-    if (!names || !*ret_tasks)
-        return -ENOMEM;
-    for (unsigned p = 0; p < rounds->env.plan->nplaces; p++) {
-        names[p] = rounds->env.plan->places[p].node.name;
-        t += snprintf(*ret_tasks + t, size - t, "%s%u", p ? "," : "",
-                      rounds->env.step->tasks[p]);
-    }
-    rc = dlr_hostlist_join(names, rounds->env.plan->nplaces, ret_nodes);
-    return rc == 0
-               ? 0
-               : dlr_fail(err, rc, "cannot list %u nodes in %u bytes: %s",
-                          rounds->env.plan->nplaces, DLR_HOSTLIST_MAX, strerror(-rc));
-}
-
-/* Whether the user asked for tasks per node: some programs refuse to run without the
- * variable.
- */
-static bool asked_per_node(const struct dlr_sup_rounds *rounds)
-{
-    if (getenv("SLURM_NTASKS_PER_NODE"))
-        return true;
-    for (char *const *word = dlr_sup_srun_words(rounds->env.planning);
-         *word && word < rounds->env.step->program; word++)
-        if (dlr_after(*word, "--ntasks-per-n"))
-            return true;
-    return false;
-}
-
-static bool in_order(const struct dlr_step_plan *step)
-{
-    for (unsigned i = 0; step->ranks && i < step->world; i++)
-        if (step->ranks[i] != i)
-            return false;
-    return true;
-}
-
-/* Who has asked Slurm for a binding has it. */
-static int bind_env(const struct dlr_sup_rounds *rounds, struct dlr_env *env)
-{
-    enum dlr_bind bind = rounds->env.conf->bind;
-    const char *asked =
-        bind ? dlr_srun_binding(rounds->env.step->options, env->list) : NULL;
-
-    if (asked && !rounds->launched)
-        dlr_user_line(rounds->env.io,
-                      "--dlrover-set=bind changes nothing: %s says where tasks run",
-                      asked);
-    if (asked || !bind)
-        return 0;
-    return dlr_env_set(env, "DLROVER_BIND", "%s",
-                       bind == DLR_BIND_CORES ? "cores" : "numa");
-}
-
-static int worker_env(struct dlr_sup_rounds *rounds, uint32_t round,
-                      struct dlr_env *env, struct dlr_err *err)
-{
-    DLR_AUTO_FREE char *nodes = NULL, *tasks = NULL;
-    /* As its node has chosen it; 0 of a plan that nobody was asked for. */
-    unsigned told = rounds->env.plan->places[0].port;
-    unsigned port = told ? told
-                         : dlr_port_choose(dlr_sup_job_number(rounds->env.planning),
-                                           rounds->env.info->name, round);
-    int rc = lists(rounds, &nodes, &tasks, err);
-
-    if (rc < 0 || (rc = dlr_env_copy(env, false)) < 0 ||
-        (rc = dlr_sup_names_env(rounds, env)) < 0)
-        return rc;
-    rc |= dlr_env_set(env, "DLROVER_SUPERVISED", "%s.%u.%s", rounds->env.info->job,
-                      rounds->env.info->incarnation, rounds->env.info->name);
-    rc |= dlr_env_set(env, "SLURM_HOSTFILE", "%s", DLR_SRUN_PASS_PATH);
-    rc |= dlr_env_set(env, "SLURM_JOB_NODELIST", "%s", nodes);
-    rc |= dlr_env_set(env, "SLURM_JOB_NUM_NODES", "%u", rounds->env.plan->nplaces);
-    rc |= dlr_env_set(env, "SLURM_NNODES", "%u", rounds->env.plan->nplaces);
-    rc |= dlr_env_set(env, "DLROVER_ROUND", "%u", round);
-    rc |= dlr_env_set(env, "DLROVER_RUN", "%s", rounds->env.info->name);
-    rc |= dlr_env_set(env, "DLROVER_KEY", "%s", rounds->env.info->key);
-    rc |= dlr_env_set(env, "DLROVER_ROUND_NODES", "%s", nodes);
-    rc |= dlr_env_set(env, "DLROVER_TASKS", "%s", tasks);
-    if (!in_order(rounds->env.step))
-        rc |= dlr_env_set(env, "DLROVER_DEALT", "1");
-    if (asked_per_node(rounds))
-        rc |= dlr_env_set(env, "DLROVER_PER_NODE", "1");
-    rc |= dlr_env_set(env, "DLROVER_MASTER_PORT", "%u", port);
-    rc |= dlr_env_set(env, "DLROVER_AGENT_SOCKET", "%s/agent.sock",
-                      rounds->env.info->memory);
-    if (dlr_sup_stay_can(rounds))
-        rc |= dlr_env_set(env, "DLROVER_IN_PROCESS", "1");
-    rc |= dlr_sup_shape_env(rounds->env.planning, env);
-    rc |= bind_env(rounds, env);
-    rc |= dlr_srun_pmix_env(env);
-    return rc ? -ENOMEM : 0;
 }
 
 static void worker_words(struct dlr_sup_rounds *rounds, struct dlr_words *w)
@@ -237,6 +131,7 @@ static void reset_round(struct dlr_sup_rounds *rounds, uint32_t round)
         false;
     rounds->running_reported = rounds->go_reported = rounds->ended_early = false;
     rounds->queue.does = false;
+    dlr_sup_warm_reset(rounds);
     rounds->adopt.workers_pid = 0;
     rounds->restore_deadline_ms = INT64_MAX;
     rounds->running_round = round;
@@ -262,7 +157,7 @@ void dlr_sup_launch(struct dlr_sup_rounds *rounds, uint32_t round)
                      (json_int_t)round, "world", rounds->env.step->world, "nodes",
                      rounds->env.plan->nplaces);
     if (make_hostfile(rounds, &hosts, &err) < 0 ||
-        worker_env(rounds, round, &env, &err) < 0 ||
+        dlr_sup_worker_env(rounds, round, &env, &err) < 0 ||
         dlr_proc_start_with(words.list, env.list, input, 1, 2, hosts, &rounds->workers,
                             &err) < 0)
         dlr_user_line(rounds->env.io, "cannot start the workers: %s",
@@ -289,7 +184,7 @@ static void tell_running(struct dlr_sup_rounds *rounds)
 {
     if (rounds->running_reported)
         return; /* by the former supervisor */
-    rounds->running_reported = true;
+    rounds->running_reported = rounds->warm.due = true;
     dlr_sup_rounds_changed(rounds);
     dlr_journal_note(dlr_sup_journal(rounds->env.io), "running", "s:I,s:I", "round",
                      (json_int_t)rounds->running_round, "took_ms",

@@ -37,6 +37,8 @@ struct dlr_sup_rounds *dlr_sup_rounds_free(struct dlr_sup_rounds *rounds)
     json_decref(rounds->adopt.later);
     free(rounds->roles);
     free(rounds->stay.parked);
+    free(rounds->warm.told);
+    free(rounds->warm.able);
     free(rounds->up);
     free(rounds->restored);
     free(rounds);

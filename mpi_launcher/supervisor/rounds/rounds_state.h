@@ -72,6 +72,13 @@ struct dlr_sup_rounds {
         unsigned n;
         unsigned *parked; /* [members] processes that do; NULL: none did */
     } stay;
+    struct {                 /* warm.c */
+        unsigned char *told; /* [members] of the round; NULL: nobody */
+        unsigned char *able; /* [world] 1: can stay; NULL: nobody has said so */
+        unsigned nable;
+        bool due;  /* somebody may have to be told */
+        bool used; /* processes may wait on a node that gets ranks */
+    } warm;
     bool running_reported, go_reported;
     bool ending;             /* its processes are being ended, the journal has not said
                           'cleared' */
@@ -131,6 +138,10 @@ void dlr_sup_stay_words(const struct dlr_sup_rounds *rounds, struct dlr_words *w
 /* The sruns for the next supervisor, and from the former one. */
 json_t *dlr_sup_stay_state(const struct dlr_sup_rounds *rounds);
 void dlr_sup_stay_take(struct dlr_sup_rounds *rounds, const json_t *pids);
+
+/* worker_env.c: what the round's srun has. -ENOMEM, or of the list of nodes. */
+int dlr_sup_worker_env(struct dlr_sup_rounds *rounds, uint32_t round,
+                       struct dlr_env *env, struct dlr_err *err);
 
 /* stdin.c: the descriptor a round's srun reads from; the caller's, -1 for none. */
 int dlr_sup_stdin(struct dlr_sup_rounds *rounds);

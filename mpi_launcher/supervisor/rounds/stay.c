@@ -128,7 +128,8 @@ void dlr_sup_stay_words(const struct dlr_sup_rounds *rounds, struct dlr_words *w
 {
     char path[4096] = "dlrover-relay";
 
-    if (dlr_sup_stay_parked(rounds) == 0)
+    if (dlr_sup_stay_parked(rounds) == 0 &&
+        !(rounds->warm.used && dlr_sup_stay_can(rounds)))
         return;
     dlr_install_path_sibling("dlrover-relay", path, sizeof(path));
     dlr_words_add(words, "%s", path);

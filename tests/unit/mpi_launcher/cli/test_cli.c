@@ -196,6 +196,13 @@ static const struct {
     {"{\"event\":\"resumed\",\"held_ms\":61500}", "the job goes on after 1 min 1 s"},
     {"{\"event\":\"cleared\",\"round\":0,\"took_ms\":81}",
      "nothing of round 0 is left after 0.08 s"},
+    {"{\"event\":\"warm\",\"node\":\"n5\",\"processes\":2,\"mb\":311,\"took_ms\":4100}",
+     "n5 is warm for 2 ranks: 311 MB, after 4.10 s"},
+    {"{\"event\":\"warm\",\"node\":\"n5\",\"processes\":0,\"ran_ms\":4100}",
+     "the command has run ahead on n5 in 4.10 s"},
+    {"{\"event\":\"warm\",\"node\":\"n5\",\"processes\":0,"
+     "\"why\":\"ended with code 1, 3 times\"}",
+     "nothing runs ahead on n5: ended with code 1, 3 times"},
     {"{\"event\":\"persist\",\"version\":[0,48],\"files\":4,\"took_ms\":480,\"why\":\"\"}",
      "survivors wrote step 48 of round 0: 4 files in 0.48 s"},
     {"{\"event\":\"persist\",\"version\":null,\"files\":0,\"why\":\"no room\"}",
