@@ -17,7 +17,9 @@
 #include <stdint.h>
 
 #define DLR_GROUP_NODES 64u /* a node's group is its number / 64, its first collects */
+#ifndef DLR_GROUP_ABOVE /* XCFLAGS of a build that tries groups on few nodes */
 #define DLR_GROUP_ABOVE 256 /* nodes of a job: in smaller ones each beats by itself */
+#endif
 #define DLR_GROUP_MISSED_MIN 4 /* beats that a node may miss: with fewer, too */
 #define DLR_GROUP_BEATS_BYTES (24 + DLR_GROUP_NODES * 20)
 #define DLR_GROUP_LEASES_BYTES 28

@@ -90,6 +90,7 @@ comment_of() { ctl sinfo -h -N -n "$1" -O Comment:256; }
 @test "a broken node drains itself with the reason, and a fault of all nodes drains nobody" {
     local node checks=()
     plant n3
+    wait_until '[ "$(state_of n3)" = "idle none" ]' # of the jobs before
     ctl scontrol update NodeName=n3 Comment="rack 3"
     check_slurm n3 # once is not enough
     [ "$(state_of n3)" = "idle none" ]
