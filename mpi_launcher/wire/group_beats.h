@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define DLR_GROUP_NODES 64u /* a node's group is its number / 64, its first collects */
-#ifndef DLR_GROUP_ABOVE /* XCFLAGS of a build that tries groups on few nodes */
+#ifndef DLR_GROUP_ABOVE     /* XCFLAGS of a build that tries groups on few nodes */
 #define DLR_GROUP_ABOVE 256 /* nodes of a job: in smaller ones each beats by itself */
 #endif
 #define DLR_GROUP_MISSED_MIN 4 /* beats that a node may miss: with fewer, too */
