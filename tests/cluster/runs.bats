@@ -262,7 +262,8 @@ SH
         [ "$(paste -sd, "$(alice_home)/read.$kind")" = \
             "round 0 read one,round 0 read two,round 1 read one,round 1 read two" ]
     done
-    [ "$(paste -sd, "$(alice_home)/read.short")" = "round 0 read one,round 0 read two" ]
+    [ "$(paste -sd, "$(alice_home)/read.short")" = "round 0 read one,round 0 read two" ] ||
+        { output "$job"; cat "$(journal "$job")"; false; } # seen once, on a busy machine: why is not known
     output "$job" | grep -x "dlrover: this round gets no standard input: more than 4 bytes have come, and no more is kept (--dlrover-set=stdin-spool)"
     [ "$(output "$job" | sed -n 's/^loop: //p' | paste -sd,)" = "one,two" ]
     nothing_is_left
