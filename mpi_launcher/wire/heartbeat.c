@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mpi_launcher/wire/heartbeat.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
 #include "common/base/str.h"
+#include "mpi_launcher/wire/little_endian.h"
 
 #define TERM_HOLD_MS 120000
 #define TERM_EXTRA_MS 30000  /* from SIGKILL, which comes then, to the end */
@@ -13,61 +13,19 @@
 
 static const unsigned char magic[4] = {'D', 'L', 'R', 'B'};
 
-static void put16(unsigned char *p, uint16_t v)
-{
-    v = htole16(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static void put32(unsigned char *p, uint32_t v)
-{
-    v = htole32(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static void put64(unsigned char *p, uint64_t v)
-{
-    v = htole64(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static uint16_t get16(const unsigned char *p)
-{
-    uint16_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return le16toh(v);
-}
-
-static uint32_t get32(const unsigned char *p)
-{
-    uint32_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return le32toh(v);
-}
-
-static uint64_t get64(const unsigned char *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return le64toh(v);
-}
-
 void dlr_heartbeat_pack(const struct dlr_heartbeat *beat,
                         unsigned char ret_buf[DLR_HEARTBEAT_BYTES])
 {
     memcpy(ret_buf, magic, sizeof(magic));
-    put16(ret_buf + 4, DLR_HEARTBEAT_VERSION);
-    put16(ret_buf + 6, beat->kind);
-    put32(ret_buf + 8, beat->gen);
-    put32(ret_buf + 12, beat->seq);
-    put64(ret_buf + 16, beat->sent_ns);
-    put32(ret_buf + 24, beat->round);
-    put32(ret_buf + 28, beat->kind == DLR_LEASE ? beat->lease_ms : 0);
-    put64(ret_buf + 32, beat->kind == DLR_HEARTBEAT ? beat->step_min : 0);
-    put64(ret_buf + 40, beat->kind == DLR_HEARTBEAT ? beat->step_max : 0);
+    dlr_put16(ret_buf + 4, DLR_HEARTBEAT_VERSION);
+    dlr_put16(ret_buf + 6, beat->kind);
+    dlr_put32(ret_buf + 8, beat->gen);
+    dlr_put32(ret_buf + 12, beat->seq);
+    dlr_put64(ret_buf + 16, beat->sent_ns);
+    dlr_put32(ret_buf + 24, beat->round);
+    dlr_put32(ret_buf + 28, beat->kind == DLR_LEASE ? beat->lease_ms : 0);
+    dlr_put64(ret_buf + 32, beat->kind == DLR_HEARTBEAT ? beat->step_min : 0);
+    dlr_put64(ret_buf + 40, beat->kind == DLR_HEARTBEAT ? beat->step_max : 0);
 }
 
 int dlr_heartbeat_unpack(const void *buf, size_t size, struct dlr_heartbeat *ret_beat)
@@ -77,19 +35,19 @@ int dlr_heartbeat_unpack(const void *buf, size_t size, struct dlr_heartbeat *ret
     uint16_t kind;
 
     if (size != DLR_HEARTBEAT_BYTES || !dlr_heartbeat_is(buf, size) ||
-        get16(p + 4) != DLR_HEARTBEAT_VERSION)
+        dlr_get16(p + 4) != DLR_HEARTBEAT_VERSION)
         return -EBADMSG;
-    kind = get16(p + 6);
+    kind = dlr_get16(p + 6);
     if (kind != DLR_HEARTBEAT && kind != DLR_LEASE)
         return -EBADMSG;
     b.kind = kind;
-    b.gen = get32(p + 8);
-    b.seq = get32(p + 12);
-    b.sent_ns = get64(p + 16);
-    b.round = get32(p + 24);
-    b.lease_ms = get32(p + 28);
-    b.step_min = get64(p + 32);
-    b.step_max = get64(p + 40);
+    b.gen = dlr_get32(p + 8);
+    b.seq = dlr_get32(p + 12);
+    b.sent_ns = dlr_get64(p + 16);
+    b.round = dlr_get32(p + 24);
+    b.lease_ms = dlr_get32(p + 28);
+    b.step_min = dlr_get64(p + 32);
+    b.step_max = dlr_get64(p + 40);
     if (kind == DLR_HEARTBEAT && (b.lease_ms != 0 || b.step_min > b.step_max))
         return -EBADMSG;
     if (kind == DLR_LEASE && (b.step_min != 0 || b.step_max != 0))
