@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "common/base/clock.h"
-#include "common/base/file.h"
 #include "common/base/str.h"
 #include "health/inject.h"
+#include "tests/support/fake_root.h"
 
 static void words_that_cannot_be_obeyed_are_refused(void **state)
 {
@@ -259,18 +259,7 @@ static char root[] = "/tmp/dlr-inject-XXXXXX";
 
 static void make(const char *path, const char *text)
 {
-    char full[256], *slash;
-    FILE *f;
-
-    dlr_format(full, sizeof(full), "%s%s", root, path);
-    slash = strrchr(full, '/');
-    *slash = '\0';
-    assert_int_equal(dlr_mkdirs(full, 0755, NULL), 0);
-    *slash = '/';
-    f = fopen(full, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    fake_root_put(root, path, text);
 }
 
 static int make_node(void **state)

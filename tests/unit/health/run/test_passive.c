@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "common/base/file.h"
 #include "common/base/str.h"
 #include "health/health.h"
+#include "tests/support/fake_root.h"
 
 static char root[] = "/tmp/dlr-health-XXXXXX";
 
@@ -23,30 +23,12 @@ static char root[] = "/tmp/dlr-health-XXXXXX";
 
 static void make(const char *path, const char *text)
 {
-    char full[1024], *slash;
-    FILE *f;
-
-    dlr_format(full, sizeof(full), "%s%s", root, path);
-    slash = strrchr(full, '/');
-    *slash = '\0';
-    assert_int_equal(dlr_mkdirs(full, 0755, NULL), 0);
-    *slash = '/';
-    if (dlr_after(text, "-> ")) {
-        assert_int_equal(symlink(dlr_after(text, "-> "), full), 0);
-        return;
-    }
-    f = fopen(full, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    fake_root_put(root, path, text);
 }
 
 static int clear(void **state)
 {
-    char command[128];
-
-    dlr_format(command, sizeof(command), "rm -rf %s/*", root);
-    return system(command);
+    return fake_root_clear(root);
 }
 
 static int begin(void **state)
