@@ -11,8 +11,8 @@
 #include "common/json/message.h"
 #include "health/health.h"
 #include "health/inject.h"
+#include "mpi_launcher/cli/base/cli.h"
 #include "mpi_launcher/cli/check_slurm.h"
-#include "mpi_launcher/cli/cli.h"
 
 struct check_conf {
     const char *checks, *state_dir, *peers, *root;

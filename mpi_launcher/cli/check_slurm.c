@@ -15,7 +15,7 @@
 #include "common/base/str.h"
 #include "health/history.h"
 #include "health/run/drain.h"
-#include "mpi_launcher/cli/cli.h"
+#include "mpi_launcher/cli/base/cli.h"
 #include "mpi_launcher/doctor/doctor.h"
 
 #define VIEW_BYTES (32u << 20) /* of sinfo's output */

@@ -16,12 +16,12 @@
 #include "common/base/cleanup.h"
 #include "common/base/file.h"
 #include "common/base/str.h"
-#include "mpi_launcher/cli/args.h"
+#include "mpi_launcher/cli/base/args.h"
+#include "mpi_launcher/cli/base/cli.h"
+#include "mpi_launcher/cli/base/find_run.h"
+#include "mpi_launcher/cli/base/progress_bar.h"
 #include "mpi_launcher/cli/ckpt_unnamed.h"
-#include "mpi_launcher/cli/cli.h"
 #include "mpi_launcher/cli/export/export.h"
-#include "mpi_launcher/cli/find_run.h"
-#include "mpi_launcher/cli/progress_bar.h"
 #include "mpi_launcher/journal/text.h"
 
 struct ckpt {

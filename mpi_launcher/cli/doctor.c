@@ -9,8 +9,8 @@
 #include "common/base/clock.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
-#include "mpi_launcher/cli/args.h"
-#include "mpi_launcher/cli/cli.h"
+#include "mpi_launcher/cli/base/args.h"
+#include "mpi_launcher/cli/base/cli.h"
 #include "mpi_launcher/doctor/doctor.h"
 
 struct doctor_conf {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlrover: what users and administrators type. Finds the subcommand and calls it. */
-#include "mpi_launcher/cli/cli.h"
+#include "mpi_launcher/cli/base/cli.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -10,7 +10,7 @@
 
 #include "common/base/str.h"
 #include "common/config/job_config.h"
-#include "mpi_launcher/cli/args.h"
+#include "mpi_launcher/cli/base/args.h"
 
 /* Both are read by the Makefile: Slurm's SLURM_VERSION_NUMBER (0x160508 is 22.05.8),
  * UCX's text.

@@ -8,9 +8,9 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
-#include "mpi_launcher/cli/args.h"
-#include "mpi_launcher/cli/cli.h"
-#include "mpi_launcher/cli/find_run.h"
+#include "mpi_launcher/cli/base/args.h"
+#include "mpi_launcher/cli/base/cli.h"
+#include "mpi_launcher/cli/base/find_run.h"
 #include "mpi_launcher/journal/reader.h"
 #include "mpi_launcher/journal/text.h"
 #include "mpi_launcher/report/report.h"

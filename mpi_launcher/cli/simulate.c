@@ -9,9 +9,9 @@
 #include "common/base/file.h"
 #include "common/base/str.h"
 #include "common/config/job_config.h"
-#include "mpi_launcher/cli/args.h"
-#include "mpi_launcher/cli/cli.h"
-#include "mpi_launcher/cli/progress_bar.h"
+#include "mpi_launcher/cli/base/args.h"
+#include "mpi_launcher/cli/base/cli.h"
+#include "mpi_launcher/cli/base/progress_bar.h"
 #include "mpi_launcher/simulator/report.h"
 #include "mpi_launcher/simulator/site.h"
 

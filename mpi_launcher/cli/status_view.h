@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "mpi_launcher/cli/find_run.h"
+#include "mpi_launcher/cli/base/find_run.h"
 #include "mpi_launcher/journal/run_view.h"
 
 struct dlr_cli_look {

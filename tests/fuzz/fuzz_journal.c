@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "mpi_launcher/cli/find_run.h"
+#include "mpi_launcher/cli/base/find_run.h"
 #include "mpi_launcher/cli/status_view.h"
 #include "mpi_launcher/journal/event_text.h"
 #include "mpi_launcher/journal/reader.h"

@@ -17,8 +17,8 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/str.h"
+#include "mpi_launcher/cli/base/cli.h"
 #include "mpi_launcher/cli/check_slurm.h"
-#include "mpi_launcher/cli/cli.h"
 
 #define T0 1800000000ll
 

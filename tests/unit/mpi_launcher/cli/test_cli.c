@@ -18,7 +18,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
-#include "mpi_launcher/cli/args.h"
+#include "mpi_launcher/cli/base/args.h"
 #include "mpi_launcher/cli/status_view.h"
 #include "mpi_launcher/journal/event_text.h"
 #include "mpi_launcher/journal/reader.h"

@@ -20,7 +20,7 @@
 #include "ckpt/slot/meta.h"
 #include "ckpt/slot/write.h"
 #include "common/base/str.h"
-#include "mpi_launcher/cli/cli.h"
+#include "mpi_launcher/cli/base/cli.h"
 #include "tests/support/flip.h"
 
 #define RANKS 3

@@ -24,8 +24,8 @@
 #include "common/base/clock.h"
 #include "common/base/file.h"
 #include "common/base/str.h"
-#include "mpi_launcher/cli/cli.h"
-#include "mpi_launcher/cli/find_run.h"
+#include "mpi_launcher/cli/base/cli.h"
+#include "mpi_launcher/cli/base/find_run.h"
 #include "mpi_launcher/journal/reader.h"
 #include "mpi_launcher/journal/run_view.h"
 

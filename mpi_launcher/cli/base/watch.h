@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waits for a journal to grow, for a signal, or for a time to pass. */
-#ifndef DLR_MPI_LAUNCHER_CLI_WATCH_H
-#define DLR_MPI_LAUNCHER_CLI_WATCH_H
+#ifndef DLR_MPI_LAUNCHER_CLI_BASE_WATCH_H
+#define DLR_MPI_LAUNCHER_CLI_BASE_WATCH_H
 
 #include <signal.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi_launcher/cli/watch.h"
+#include "mpi_launcher/cli/base/watch.h"
 
 #include <errno.h>
 #include <limits.h>

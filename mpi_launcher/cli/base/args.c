@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi_launcher/cli/args.h"
+#include "mpi_launcher/cli/base/args.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
 
 #include "common/base/str.h"
-#include "mpi_launcher/cli/cli.h"
+#include "mpi_launcher/cli/base/cli.h"
 
 #define MAX_OPTS 16
 #define MAX_NAME 32 /* of an option: a longer word is nobody's slip of one */

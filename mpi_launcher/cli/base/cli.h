@@ -2,8 +2,8 @@
 /* The subcommands of dlrover(1). Each gets its own words, argv[0] being the subcommand,
  * and returns the exit code of the program. Blocking.
  */
-#ifndef DLR_MPI_LAUNCHER_CLI_CLI_H
-#define DLR_MPI_LAUNCHER_CLI_CLI_H
+#ifndef DLR_MPI_LAUNCHER_CLI_BASE_CLI_H
+#define DLR_MPI_LAUNCHER_CLI_BASE_CLI_H
 
 #define DLR_CLI_OK 0
 #define DLR_CLI_FAIL 1

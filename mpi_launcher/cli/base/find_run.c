@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi_launcher/cli/find_run.h"
+#include "mpi_launcher/cli/base/find_run.h"
 
 #include <dirent.h>
 #include <errno.h>

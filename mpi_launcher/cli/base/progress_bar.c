@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi_launcher/cli/progress_bar.h"
+#include "mpi_launcher/cli/base/progress_bar.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which journal is meant: <state directory>/job-<id>/<run>/events.jsonl. */
-#ifndef DLR_MPI_LAUNCHER_CLI_FIND_RUN_H
-#define DLR_MPI_LAUNCHER_CLI_FIND_RUN_H
+#ifndef DLR_MPI_LAUNCHER_CLI_BASE_FIND_RUN_H
+#define DLR_MPI_LAUNCHER_CLI_BASE_FIND_RUN_H
 
 #include <limits.h>
 

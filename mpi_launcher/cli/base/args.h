@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words of a subcommand: one table is what the parser takes and what help prints. */
-#ifndef DLR_MPI_LAUNCHER_CLI_ARGS_H
-#define DLR_MPI_LAUNCHER_CLI_ARGS_H
+#ifndef DLR_MPI_LAUNCHER_CLI_BASE_ARGS_H
+#define DLR_MPI_LAUNCHER_CLI_BASE_ARGS_H
 
 #include <stdbool.h>
 #include <stddef.h>

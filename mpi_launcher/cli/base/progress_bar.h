@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A progress bar on a terminal's standard error; elsewhere nothing. */
-#ifndef DLR_MPI_LAUNCHER_CLI_PROGRESS_BAR_H
-#define DLR_MPI_LAUNCHER_CLI_PROGRESS_BAR_H
+#ifndef DLR_MPI_LAUNCHER_CLI_BASE_PROGRESS_BAR_H
+#define DLR_MPI_LAUNCHER_CLI_BASE_PROGRESS_BAR_H
 
 #include <stdint.h>
 
