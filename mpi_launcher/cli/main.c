@@ -11,6 +11,7 @@
 #include "common/base/str.h"
 #include "common/config/job_config.h"
 #include "mpi_launcher/cli/base/args.h"
+#include "mpi_launcher/cli/metrics/metrics.h"
 
 /* Both are read by the Makefile: Slurm's SLURM_VERSION_NUMBER (0x160508 is 22.05.8),
  * UCX's text.
@@ -92,6 +93,8 @@ static const struct {
     {"events", dlr_cli_events, "what happened to a job, one line for each event"},
     {"report", dlr_cli_report,
      "what became of a run, on one page: time, failures, checkpoints"},
+    {"metrics", dlr_cli_metrics,
+     "a run's numbers for Prometheus: once, in a file, over HTTP"},
     {"ckpt", dlr_cli_ckpt, "snapshots that a run has on the disk: list, check, export"},
     {"topo", dlr_cli_topo,
      "the switches above nodes: a job's with ranks and spares, or the cluster's"},
