@@ -93,6 +93,7 @@ static const struct {
     {"events", dlr_cli_events, "what happened to a job, one line for each event"},
     {"report", dlr_cli_report,
      "what became of a run, on one page: time, failures, checkpoints"},
+    {"trace", dlr_cli_trace, "a run on one clock, for ui.perfetto.dev"},
     {"metrics", dlr_cli_metrics,
      "a run's numbers for Prometheus: once, in a file, over HTTP"},
     {"ckpt", dlr_cli_ckpt, "snapshots that a run has on the disk: list, check, export"},

@@ -11,7 +11,7 @@
 #include "mpi_launcher/cli/base/args.h"
 #include "mpi_launcher/cli/base/cli.h"
 #include "mpi_launcher/cli/base/find_run.h"
-#include "mpi_launcher/journal/reader.h"
+#include "mpi_launcher/cli/report_of.h"
 #include "mpi_launcher/journal/text.h"
 #include "mpi_launcher/report/report.h"
 
@@ -59,27 +59,6 @@ static int set(void *arg, const char *name, const char *value, struct dlr_err *e
     if (rep->html && rep->json)
         return dlr_fail(err, -EINVAL, "--html and --json exclude each other");
     return 0;
-}
-
-static int read_journal(const struct dlr_cli_run *run, struct dlr_report **ret,
-                        struct dlr_err *err)
-{
-    struct dlr_report *r = dlr_report_new();
-    struct dlr_cli_reader reader;
-    size_t size;
-    char *line;
-    int rc = r ? 1 : dlr_fail(err, -ENOMEM, "no memory for a report");
-
-    dlr_cli_reader_init(&reader, run->journal);
-    while (rc > 0 && (rc = dlr_cli_reader_next(&reader, &line, &size, err)) > 0)
-        dlr_report_line(r, line, size);
-    if (rc == 0) {
-        dlr_report_finish(r, reader.skipped);
-        *ret = DLR_STEAL(r);
-    }
-    dlr_cli_reader_done(&reader);
-    dlr_report_free(r);
-    return rc;
 }
 
 /* To a file beside it first: nobody finds half a page. */
@@ -135,7 +114,7 @@ static int run_report(const struct report *rep)
     int rc = dlr_cli_find(&rep->where, &run, &err);
 
     if (rc == 0)
-        rc = read_journal(&run, &r, &err);
+        rc = dlr_cli_report_of(&run, false, &r, &err);
     if (rc == 0) {
         about.job = run.job;
         about.run = run.run;

@@ -39,6 +39,17 @@ struct dlr_report_round {
     char *cause, *why; /* of its end, NULL: it goes on, or the run ended with it */
 };
 
+/* What a progress line says, for a trace. */
+struct dlr_report_sample {
+    int64_t ms, step, committed; /* -1: unknown */
+};
+
+/* An event that is no progress, for a trace. */
+struct dlr_report_mark {
+    int64_t ms, took_ms; /* 0: it took no time */
+    char *name, *text;
+};
+
 /* A node has this role from then on. */
 struct dlr_report_turn {
     int64_t ms;
@@ -72,6 +83,11 @@ struct dlr_report {
     size_t nnodes;
     json_t *index; /* name -> place in nodes */
 
+    bool traced; /* samples and marks are kept */
+    struct dlr_report_sample *samples;
+    struct dlr_report_mark *marks;
+    size_t nsamples, nmarks;
+
     json_t *persisted, *links; /* newest such event, or NULL */
     json_t *networks;          /* node -> newest such event */
     int64_t npersisted, persisted_bytes, save_failures, restores;
@@ -88,6 +104,10 @@ const char *dlr_report_advice(const struct dlr_report_incident *i);
 /* histories.c: after the state has taken the event. */
 void dlr_report_histories_take(struct dlr_report *r, const json_t *e);
 void dlr_report_histories_done(struct dlr_report *r);
+
+/* trace.c: of a run that is traced. */
+void dlr_report_trace_take(struct dlr_report *r, const json_t *e);
+void dlr_report_trace_done(struct dlr_report *r);
 
 /* The role of a node at ms. */
 enum dlr_cli_role dlr_report_role_at(const struct dlr_report_node *n, int64_t ms);

@@ -117,7 +117,7 @@ void dlr_report_line(struct dlr_report *r, const char *line, size_t size)
     if (size == 0)
         return;
     dlr_cli_state_line(&r->state, line, size);
-    if (progress && !r->open && !r->nrecent) {
+    if (progress && !r->open && !r->nrecent && !r->traced) {
         dlr_account_line(r->account, line, size);
         return;
     }
@@ -131,6 +131,8 @@ void dlr_report_line(struct dlr_report *r, const char *line, size_t size)
         take_saves(r, e, name);
         dlr_report_histories_take(r, e);
         dlr_report_incidents_take(r, e);
+        if (r->traced)
+            dlr_report_trace_take(r, e);
     }
     json_decref(e);
 }
@@ -164,6 +166,7 @@ struct dlr_report *dlr_report_free(struct dlr_report *r)
     dlr_cli_state_done(&r->state);
     dlr_report_incidents_done(r);
     dlr_report_histories_done(r);
+    dlr_report_trace_done(r);
     for (size_t i = 0; i < r->nrounds; i++) {
         free(r->rounds[i].cause);
         free(r->rounds[i].why);

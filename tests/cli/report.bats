@@ -95,6 +95,25 @@ assert not page.open_tags, page.open_tags
 PYTHON
 }
 
+@test "a trace: both formats, a part of it, bad words" {
+    put_journal 41 r node-loss
+    "$dlrover" trace 41 --out="$HOME/t.pftrace"
+    [[ $(head -c 1 "$HOME/t.pftrace" | od -An -tx1) == " 0a" ]]
+    "$dlrover" trace 41 --format=json --out=- | jq -e '[.traceEvents[]|select(.name=="round 1")]|length == 1'
+    "$dlrover" trace 41 --format=perfetto --last=2s --out="$HOME/last"
+    [[ $(stat -c %s "$HOME/last") -lt $(stat -c %s "$HOME/t.pftrace") ]]
+    run -2 "$dlrover" trace 41
+    [[ $output == "dlrover trace: where to? --out=FILE"* && ${#lines[@]} -eq 1 ]]
+    run -2 "$dlrover" trace 41 --out=x --format=xml
+    [[ $output == "dlrover trace: --format=xml: must be perfetto or json"* ]]
+    run -2 "$dlrover" trace 41 --out=x --last=soon
+    run -2 "$dlrover" trace 41 42
+    run -1 "$dlrover" trace 42 --out=x
+    run -1 "$dlrover" trace 41 --out="$HOME/none/t"
+    [[ $output == "dlrover: cannot write '$HOME/none/t': No such file or directory" ]]
+    run -1 bash -c '"$1" trace 41 --out=- >/dev/full' - "$dlrover"
+}
+
 @test "a report as text says where the time went, what failed and what to do" {
     put_journal 41 r node-loss
     run -0 "$dlrover" report 41

@@ -44,6 +44,28 @@ static void check_page(const struct dlr_report *r)
     json_decref(dlr_report_json(r, &about));
 }
 
+/* A trace that a viewer takes: JSON says by itself that dlr_trace_plain() made text of
+ * strangers whole.
+ */
+static void check_trace(const struct dlr_report *r)
+{
+    static const struct dlr_report_about about = {.job = "1", .run = "a"};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    json_t *json;
+
+    FUZZ_CHECK(out);
+    dlr_report_trace(r, &about, DLR_TRACE_PERFETTO, 0, 0, out);
+    rewind(out);
+    dlr_report_trace(r, &about, DLR_TRACE_JSON, 1000, 0, out);
+    fclose(out);
+    json = json_loadb(text, size, JSON_DISABLE_EOF_CHECK, NULL);
+    FUZZ_CHECK(json);
+    json_decref(json);
+    free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct dlr_account *a = dlr_account_new();
@@ -51,6 +73,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *at = (const char *)data, *end = at + size;
 
     FUZZ_CHECK(a && r);
+    if (size && data[size - 1] & 1)
+        dlr_report_traced(r);
     while (at < end) {
         const char *nl = memchr(at, '\n', (size_t)(end - at));
         size_t n = (size_t)((nl ? nl : end) - at);
@@ -71,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_sums(a);
     dlr_report_finish(r, 0);
     check_page(r);
+    check_trace(r);
     dlr_account_free(a);
     dlr_report_free(r);
     return 0;
