@@ -146,6 +146,8 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
     if (job->nodes && strlen(job->nodes) < sizeof(ret->nodes))
         dlr_format(ret->nodes, sizeof(ret->nodes), "%s", job->nodes);
     ret->restarts = job->restart_cnt;
+    ret->tasks = job->num_tasks;
+    ret->per_node = job->ntasks_per_node == NO_VAL16 ? 0 : job->ntasks_per_node;
     ret->state = job->job_state & JOB_STATE_BASE;
     ret->completing = job->job_state & JOB_COMPLETING;
     ret->running = ret->state == JOB_RUNNING && !ret->completing;
@@ -352,21 +354,23 @@ time_t dlr_slurm_next_begin(int64_t took_s)
     return wait_s < delay_s ? time(NULL) + wait_s : 0;
 }
 
-int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
-                             unsigned max_nodes, time_t begin, struct dlr_err *err)
+int dlr_slurm_update_pending(uint32_t job_id, const struct dlr_slurm_update *to,
+                             struct dlr_err *err)
 {
     job_desc_msg_t desc;
 
     connect_once();
     slurm_init_job_desc_msg(&desc);
     dlr_slurm_desc_job(&desc, job_id);
-    desc.exc_nodes = (char *)exclude;
-    if (begin)
-        desc.begin_time = begin;
-    if (min_nodes) {
-        desc.min_nodes = min_nodes;
-        desc.max_nodes = max_nodes;
+    desc.exc_nodes = (char *)to->exclude;
+    if (to->begin)
+        desc.begin_time = to->begin;
+    if (to->min_nodes) {
+        desc.min_nodes = to->min_nodes;
+        desc.max_nodes = to->max_nodes;
     }
+    if (to->tasks)
+        desc.num_tasks = to->tasks;
     if (slurm_update_job(&desc) != SLURM_SUCCESS)
         return slurm_failed(err, "cannot exclude nodes from the job");
     return 0;

@@ -49,6 +49,7 @@ struct dlr_slurm_job {
     char partition[1024];                    /* or several, with commas between them */
     char nodes[4096]; /* it has; "": too many to be shown here, or none */
     unsigned restarts;
+    unsigned tasks, per_node; /* that it asked for; 0: not said */
     bool running, may_requeue;
     uint32_t state;             /* Slurm's base state */
     bool completing, preempted; /* being ended; in the grace of a preemption */
@@ -101,12 +102,16 @@ unsigned dlr_slurm_kill_wait(void);
  */
 time_t dlr_slurm_next_begin(int64_t took_s);
 
-/* For a pending job: nodes it must not get, how many it takes, and when it may begin
- * (0: as it is). exclude "" clears. -EAGAIN: not pending yet, or slurmctld is busy with
- * it: try again.
+struct dlr_slurm_update {
+    const char *exclude; /* nodes that it must not get; "" clears */
+    unsigned min_nodes, max_nodes, tasks;
+    time_t begin; /* when it may begin */
+};
+/* Of a pending job; numbers that are 0 stay as they are. -EAGAIN: not pending yet, or
+ * slurmctld is busy with it: try again.
  */
-int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
-                             unsigned max_nodes, time_t begin, struct dlr_err *err);
+int dlr_slurm_update_pending(uint32_t job_id, const struct dlr_slurm_update *to,
+                             struct dlr_err *err);
 
 /* 1 when the srun with this pid has a step of the job, 0 when slurmctld has made none
  * yet. -EIO.

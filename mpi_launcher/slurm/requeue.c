@@ -151,14 +151,18 @@ static time_t next_begin(const struct dlr_requeue *r, const struct dlr_slurm_job
     return given_back ? dlr_slurm_next_begin(t.took_s) : 0;
 }
 
-static int update(const struct dlr_requeue *r, const char *list, time_t begin,
-                  int64_t deadline_ms, struct dlr_err *err)
+static int update(const struct dlr_requeue *r, const char *list, unsigned tasks,
+                  time_t begin, int64_t deadline_ms, struct dlr_err *err)
 {
+    const struct dlr_slurm_update to = {.exclude = list,
+                                        .min_nodes = r->min_nodes,
+                                        .max_nodes = r->max_nodes,
+                                        .tasks = tasks,
+                                        .begin = begin};
     int rc;
 
     for (;;) {
-        rc = dlr_slurm_update_pending(r->job_id, list, r->min_nodes, r->max_nodes,
-                                      begin, err);
+        rc = dlr_slurm_update_pending(r->job_id, &to, err);
         if (rc == 0)
             *err = (struct dlr_err){0}; /* of tries before */
         if (rc != -EAGAIN || dlr_now_ms() + RETRY_MS > deadline_ms)
@@ -187,9 +191,19 @@ static int exclude_nothing(const struct dlr_requeue *r, const struct dlr_slurm_j
     DLR_AUTO_FREE char *least = NULL;
     int rc = make_list(job->exc_nodes, ours, "", &least, err);
 
-    rc = rc < 0 ? rc : update(r, least, begin, deadline_ms, err);
+    rc = rc < 0 ? rc : update(r, least, 0, begin, deadline_ms, err);
     save_ours(r, "");
     return rc;
+}
+
+/* Slurm takes tasks and tasks of a node for a number of nodes that the job needs, however
+ * few it may have (BadConstraints, for ever). 0: they fit into what is left.
+ */
+static unsigned fewer_tasks(const struct dlr_slurm_job *job, unsigned left)
+{
+    return left && job->per_node && left < job->tasks / job->per_node
+               ? left * job->per_node
+               : 0;
 }
 
 /* Sets the list, or leaves of it what the job could never start with: nodes that it
@@ -218,7 +232,7 @@ static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                                  more, job->partition, left, r->min_nodes);
     }
     save_both(r, ours);
-    rc = update(r, list, begin, deadline_ms, err);
+    rc = update(r, list, fewer_tasks(job, left), begin, deadline_ms, err);
     if (rc < 0)
         return rc;
     save_ours(r, more);

@@ -19,6 +19,7 @@
 
 #define SLURM_SUCCESS 0
 #define NO_VAL 0xfffffffe
+#define NO_VAL16 0xfffe
 #define SHOW_ALL 0x0001
 #define SHOW_DETAIL 0x0002
 #define JOB_STATE_BASE 0x000000ff
@@ -50,10 +51,10 @@ void slurm_hostlist_destroy(HOSTLIST hl);
 
 typedef struct {
     char *batch_host, *exc_nodes, *nodes, *partition, *req_nodes;
-    uint32_t job_id, job_state, restart_cnt;
+    uint32_t job_id, job_state, num_tasks, restart_cnt;
     time_t preempt_time, submit_time;
     uint64_t bitflags;
-    uint16_t requeue;
+    uint16_t ntasks_per_node, requeue;
 } slurm_job_info_t;
 typedef struct {
     uint32_t record_count;
@@ -65,7 +66,7 @@ typedef struct {
 #else
     uint32_t job_id;
 #endif
-    uint32_t min_nodes, max_nodes;
+    uint32_t min_nodes, max_nodes, num_tasks;
     char *exc_nodes, *req_nodes;
     time_t begin_time;
 } job_desc_msg_t;

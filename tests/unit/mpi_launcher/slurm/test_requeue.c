@@ -24,6 +24,7 @@ static struct {
     struct dlr_slurm_job job;
     bool fixed; /* jobs may not shrink */
     time_t begin;
+    unsigned tasks;        /* 0: as many as before */
     int64_t took_s;        /* that the begin is asked for */
     const char *ours_path; /* what the file says when the list is set */
     char ours[256];
@@ -106,16 +107,17 @@ time_t dlr_slurm_next_begin(int64_t took_s)
     return BEGIN;
 }
 
-int dlr_slurm_update_pending(uint32_t job_id, const char *exclude, unsigned min_nodes,
-                             unsigned max_nodes, time_t begin, struct dlr_err *err)
+int dlr_slurm_update_pending(uint32_t job_id, const struct dlr_slurm_update *to,
+                             struct dlr_err *err)
 {
     ctld.updates++;
     if (ctld.ours_path)
         read_ours(ctld.ours_path, ctld.ours, sizeof(ctld.ours));
     if (ctld.busy-- > 0)
         return dlr_fail(err, -EAGAIN, "busy");
-    ctld.begin = begin;
-    dlr_format(ctld.excluded, sizeof(ctld.excluded), "%s", exclude);
+    ctld.begin = to->begin;
+    ctld.tasks = to->tasks;
+    dlr_format(ctld.excluded, sizeof(ctld.excluded), "%s", to->exclude);
     return 0;
 }
 
@@ -177,6 +179,37 @@ an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state
     }
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(dir), 0);
+}
+
+/* -N4 --ntasks-per-node=2: Slurm holds such a job to four nodes by its eight tasks. */
+static void
+a_job_that_may_have_fewer_nodes_wants_no_more_tasks_than_they_hold(void **state)
+{
+    static const struct {
+        unsigned nodes, tasks, per_node;
+        const char *dead;
+        unsigned wants;
+    } rows[] = {
+        {5, 8, 2, "n1,n2", 6}, {6, 8, 2, "n1,n2", 0}, {5, 8, 0, "n1,n2", 0},
+        {5, 0, 2, "n1,n2", 0}, {0, 8, 2, "n1,n2", 0}, {4, 8, 2, "n1,n2", 0},
+        {3, 8, 2, "", 0},
+    };
+    struct dlr_requeue r = {
+        .job_id = 7, .min_nodes = 3, .max_nodes = 4, .timeout_ms = 10000};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_err err = {0};
+
+        ctld.nodes = rows[i].nodes;
+        ctld.excluded[0] = '\0';
+        ctld.job = (struct dlr_slurm_job){.tasks = rows[i].tasks,
+                                          .per_node = rows[i].per_node};
+        r.exclude = rows[i].dead;
+        assert_int_equal(dlr_requeue_job(&r, &err), 0);
+        assert_int_equal(ctld.tasks, rows[i].wants);
+    }
+    ctld.job = (struct dlr_slurm_job){0};
+    ctld.excluded[0] = '\0';
 }
 
 /* slurmctld may set a list after the process that asked for it was killed: the next
@@ -338,6 +371,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_list_that_cannot_be_read_is_kept_as_the_user_wrote_it),
         cmocka_unit_test(
             an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible),
+        cmocka_unit_test(
+            a_job_that_may_have_fewer_nodes_wants_no_more_tasks_than_they_hold),
         cmocka_unit_test(what_an_update_may_set_is_kept_before_it_is_asked_for),
         cmocka_unit_test(a_dead_node_is_given_back_before_the_requeue),
         cmocka_unit_test(the_next_begin_is_after_what_the_job_took_to_end_before),
