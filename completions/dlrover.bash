@@ -42,7 +42,7 @@ _dlrover_value() { # OPTION CURRENT
         --format) COMPREPLY=($(compgen -W "perfetto json" -- "$2")) ;;
         --to) COMPREPLY=($(compgen -W "safetensors dcp" -- "$2")) ;;
         --output) COMPREPLY=($(compgen -d -- "$2")) ;;
-        --bench | --sacct | --node-events | --html | --file | --out) COMPREPLY=($(compgen -f -- "$2")) ;;
+        --bench | --sacct | --node-events | --html | --file | --out | --rules) COMPREPLY=($(compgen -f -- "$2")) ;;
         --redundancy) COMPREPLY=($(compgen -W "none partner partner:2 xor:8 rs:8+2" -- "$2")) ;;
         --checks)
             COMPREPLY=($(compgen -W "all $([[ ${COMP_WORDS[1]} == doctor ]] || echo quick none)
@@ -58,11 +58,11 @@ _dlrover() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W "status events report trace metrics ckpt topo check doctor simulate version help --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "status events report trace metrics ckpt topo check doctor simulate classify version help --help --version" -- "$cur"))
         return
     fi
     if [[ ${COMP_WORDS[1]} == help ]]; then
-        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events report trace metrics ckpt topo check doctor simulate version settings" -- "$cur"))
+        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events report trace metrics ckpt topo check doctor simulate classify version settings" -- "$cur"))
         return
     fi
     [[ $cur == = ]] && cur=''

@@ -107,3 +107,6 @@ $(BUILD)/obj/examples/ckpt_hello.o: | $(BUILD)/include/dlrover/ckpt.h
 $(BUILD)/examples/ckpt_hello: LINKER = $(CC)
 $(BUILD)/examples/ckpt_hello: $(call obj,examples/ckpt_hello.c) $(BUILD)/libdlrover.so
 	$(call link,,-L$(BUILD) -ldlrover -Wl$(comma)-rpath$(comma)'$$ORIGIN/../../../lib:$$ORIGIN/..')
+
+# What is in these objects of the file is not an include.
+$(BUILD)/obj/watch/own_rules.o $(BUILD)/fuzz/obj/watch/own_rules.o: etc/failures.conf

@@ -4,7 +4,7 @@ C_FILES := $(shell git ls-files '*.c' '*.h' 2>/dev/null || find . -path ./build 
 SHELL_FILES = $(shell { git ls-files || find . -type f; } 2>/dev/null | xargs grep -lE '^\#!.*(ba)?sh$$')
 OUR_SOURCES := $(sort $(filter-out tests/%,$(filter %.c,$(C_FILES))))
 
-lint: format-check check-layers check-architecture check-policy check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-claims check-health check-slurm-api check-ptx shellcheck cppcheck analyze ## all gates below
+lint: format-check check-layers check-architecture check-policy check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-claims check-failures check-health check-slurm-api check-ptx shellcheck cppcheck analyze ## all gates below
 
 format: ## rewrite committed sources as .clang-format says
 	clang-format -i $(C_FILES)
@@ -35,6 +35,8 @@ check-situations: ## each row of docs/situations.md and SECURITY.md names a test
 	@tests/checks/check_situations.sh
 check-claims: ## each unit test that SECURITY.md names has a patch that makes it fail, and that applies
 	@tests/checks/check_claims.sh
+check-failures: $(BUILD)/dlrover ## docs/failures.md shows the rules of etc/failures.conf
+	@tests/checks/check_failures.sh $<
 check-health: $(BUILD)/dlrover ## docs/health.md shows the table of checks
 	@tests/checks/check_health.sh $<
 check-slurm-api: ## compiles for every release of Slurm (SLURM_INCLUDES: real headers too)
@@ -58,4 +60,4 @@ $(BUILD)/analyze/%.ok: %.c tests/checks/analyze.known
 	@touch $@
 $(BUILD)/analyze/examples/%.ok: XCFLAGS = $(MPI_CFLAGS) -I$(BUILD)/include
 $(BUILD)/analyze/examples/ckpt_hello.ok: | $(BUILD)/include/dlrover/ckpt.h
-.PHONY: lint format format-check check-layers check-architecture check-policy check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-claims check-health check-slurm-api check-ptx ptx shellcheck cppcheck analyze
+.PHONY: lint format format-check check-layers check-architecture check-policy check-headers check-fuzz check-parsers check-symbols check-hardening check-man check-situations check-claims check-failures check-health check-slurm-api check-ptx ptx shellcheck cppcheck analyze

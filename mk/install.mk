@@ -5,7 +5,7 @@ PYTHONSITE ?= $(PREFIX)/lib/python3/dist-packages
 PYTHONDIR = $(DESTDIR)$(PYTHONSITE)
 MAN_PAGES := $(patsubst man/%.scd,$(BUILD)/man/%,$(wildcard man/*.scd))
 
-$(BUILD)/man/%: man/%.scd man/tables.awk docs/journal.md docs/policy.md docs/protocol.md
+$(BUILD)/man/%: man/%.scd man/tables.awk docs/journal.md docs/failures.md docs/policy.md docs/protocol.md
 	@mkdir -p $(@D)
 	$(if $(Q),@echo "  MAN   $@")
 	$(Q)awk -f man/tables.awk $< >$@.scd && scdoc <$@.scd >$@ && rm $@.scd

@@ -104,6 +104,8 @@ static const struct {
      "what of the installation is not as it should be, and what to do"},
     {"simulate", dlr_cli_simulate,
      "what share of its time a job would train, on nodes that fail"},
+    {"classify", dlr_cli_classify,
+     "what a program's last lines and its code say of why it ended"},
     {"version", version, "versions of the suite and of what it was built with"},
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(*commands))

@@ -36,7 +36,7 @@ complete_words() {
     run -2 "$dlrover"
     [[ $output == *"usage: dlrover COMMAND"* ]]
     run -0 "$dlrover" --help
-    for command in status events report trace metrics topo check doctor simulate version help; do
+    for command in status events report trace metrics topo check doctor simulate classify version help; do
         [[ $output == *"  $command "* ]]
     done
 }
@@ -61,7 +61,7 @@ complete_words() {
 }
 
 @test "help of each command is the same by both ways" {
-    for command in status events report trace metrics topo check doctor simulate version; do
+    for command in status events report trace metrics topo check doctor simulate classify version; do
         run -0 "$dlrover" help "$command"
         [[ $output == "usage: dlrover $command"* ]]
         [[ $output == "$("$dlrover" "$command" --help)" ]]
@@ -145,9 +145,41 @@ more;'more' is one argument too many
 END
 }
 
+@test "classify says the class of an ending, and refuses bad rules with their line" {
+    log=$BATS_TEST_TMPDIR/stderr
+    printf 'step 3\n\e[31mtorch.OutOfMemoryError: CUDA out of memory.\e[0m\n' >"$log"
+    run -0 "$dlrover" classify --exit=1 "$log"
+    [[ ${lines[0]} == "class   memory" && ${lines[1]} == "rule    gpu-out-of-memory" ]]
+    [[ ${lines[2]} == "line    ?[31mtorch.OutOfMemoryError: CUDA out of memory.?[0m" && ${lines[3]} == "action  stop" ]]
+    run -0 "$dlrover" classify --json --signal=SEGV - </dev/null
+    jq -e '.class == "program" and .rule == "signal-segmentation" and .action == "restart"' <<<"$output"
+    run -1 "$dlrover" classify --exit=7
+    [[ ${lines[0]} == "class   unknown" ]]
+    printf 'rule ours\n class setup\n action stop\n advice Ask us.\n code 7\n' >"$BATS_TEST_TMPDIR/rules"
+    run -0 "$dlrover" classify --rules="$BATS_TEST_TMPDIR/rules" --exit=7
+    [[ ${lines[1]} == "rule    ours" && ${lines[3]} == "advice  Ask us." ]]
+    [ "$("$dlrover" classify --rules="$BATS_TEST_TMPDIR/rules" --list | sed -n 3p)" = "| ours | setup, stop | code 7 | Ask us. |" ]
+    echo ' colour red' >>"$BATS_TEST_TMPDIR/rules"
+    while IFS=';' read -r words says; do
+        # shellcheck disable=SC2086 # words
+        run -2 "$dlrover" classify ${words//@/$BATS_TEST_TMPDIR}
+        [ "${#lines[@]}" -eq 1 ]
+        [[ $output == "dlrover classify: "*"$says"* ]] || { echo "$output"; return 1; }
+    done <<'END'
+;a FILE, or --exit
+--exit=300;--exit=300: 0 to 255
+--signal=FOO;--signal=FOO: KILL, SEGV or 1 to 64
+--xid=0;--xid=0: 1 to 999
+--exit=1 a b;one file: 'b' is one too many
+/nowhere;cannot open '/nowhere'
+--rules=/nowhere --exit=1;cannot open '/nowhere'
+--rules=@/rules --exit=1;/rules': line 6: 'colour' is no word of a rule
+END
+}
+
 @test "the manual names every option of every command" {
     page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
-    for command in status events report trace metrics topo check doctor simulate version; do
+    for command in status events report trace metrics topo check doctor simulate classify version; do
         for option in $("$dlrover" help "$command" | sed -nE 's/^ +(--[a-z-]+).*/\1/p'); do
             [[ $option == --help ]] || grep -qE -e "(^|[^a-z-])$option([^a-z-]|$)" <<<"$page" || {
                 echo "dlrover(1) does not name $option of $command"

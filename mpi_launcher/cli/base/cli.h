@@ -18,5 +18,6 @@ int dlr_cli_ckpt(int argc, char **argv);
 int dlr_cli_topo(int argc, char **argv);
 int dlr_cli_doctor(int argc, char **argv);
 int dlr_cli_simulate(int argc, char **argv);
+int dlr_cli_classify(int argc, char **argv);
 
 #endif
