@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a rank is, by two looks at it: it moves, stands where it may, waits for others, or
+ * stands and waits for nobody. Pure.
+ */
+#ifndef DLR_WATCH_JUDGE_PLACE_H
+#define DLR_WATCH_JUDGE_PLACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "watch/judge/judge.h"
+
+/* Where a rank is. Only those that WAIT have waits. */
+enum dlr_place {
+    DLR_PLACE_UNKNOWN,
+    DLR_PLACE_MOVES,
+    DLR_PLACE_EXCUSED, /* stands no longer than it may */
+    DLR_PLACE_WAITS,
+    DLR_PLACE_BUSY, /* from here on: stands too long, and waits for nobody */
+    DLR_PLACE_DISK,
+    DLR_PLACE_TRACED,
+    DLR_PLACE_STOPPED,
+    DLR_PLACE_LEFT,
+};
+
+enum dlr_place dlr_place_of(const struct dlr_judge_rank *r, uint32_t rank);
+
+/* Whether it is the process's first thread that is in the call. */
+bool dlr_call_is_main(const struct dlr_look *look, const struct dlr_look_call *call);
+
+/* Whether the call is one of a thread that stands in it while the rank goes on: something
+ * has ended since it was entered, or another thread than the first receives from anybody.
+ */
+bool dlr_call_is_background(const struct dlr_look *look,
+                            const struct dlr_look_call *call);
+
+static inline bool dlr_look_has_data(const struct dlr_look *look, uint32_t rank)
+{
+    return look && look->rank == (int32_t)rank && look->data >= DLR_LOOK_STEPS;
+}
+
+static inline uint32_t dlr_look_comms(const struct dlr_look *look)
+{
+    return look->ncomms < DLR_LOOK_COMMS ? look->ncomms : DLR_LOOK_COMMS;
+}
+
+static inline uint32_t dlr_look_calls(const struct dlr_look *look)
+{
+    return look->ncalls < DLR_LOOK_CALLS ? look->ncalls : DLR_LOOK_CALLS;
+}
+
+#endif
