@@ -30,7 +30,7 @@ DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 PROGRAMS := $(addprefix $(BUILD)/,dlrover dlrover-keeper dlrover-supervisor dlrover-agent \
   dlrover-data dlrover-rendezvous dlrover-slurm dlrover-stderr dlrover-relay dlrover-gpu)
 EXAMPLES := $(addprefix $(BUILD)/examples/,mpi_train mpi_plain ckpt_hello)
-all: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so $(EXAMPLES) ## build everything
+all: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/libdlrover-mpi.so $(BUILD)/spank_dlrover.so $(EXAMPLES) ## build everything
 .PHONY: all
 .DELETE_ON_ERROR:
 

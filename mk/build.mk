@@ -62,6 +62,15 @@ whole = -Wl,--whole-archive $(patsubst %,$(BUILD)/lib/%.a,$(1)) -Wl,--no-whole-a
 $(BUILD)/libdlrover.so: $(MARK) $(call libs,ckpt/open) ckpt/libdlrover.symbols
 	$(call link,$(call whole,ckpt/open ckpt/client ckpt/supervised,ckpt/libdlrover.symbols) -Wl$(comma)-soname=libdlrover.so.0,$(call foreign,ckpt/open))
 	$(Q)ln -sf $(@F) $@.0
+# Exports what the table of calls names, under both names, and no more.
+MPI_CALLS := interpose/calls/mpi.calls
+$(BUILD)/libdlrover-mpi.symbols: $(MPI_CALLS)
+	@mkdir -p $(@D)
+	$(Q)awk -F '[(,]' 'BEGIN { print "{ global:" } /^(CALL|WIDE)/ { print "    MPI_" $$2 ";\n    PMPI_" $$2 ";" } \
+	  /^WIDE/ { print "    MPI_" $$2 "_c;\n    PMPI_" $$2 "_c;" } END { print "  local: *; };" }' $< >$@
+$(BUILD)/obj/interpose/%.o: XCFLAGS = -ftls-model=initial-exec -fexceptions
+$(BUILD)/libdlrover-mpi.so: $(MARK) $(call libs,interpose) $(BUILD)/libdlrover-mpi.symbols
+	$(call link,$(call whole,interpose,$(BUILD)/libdlrover-mpi.symbols) -Wl$(comma)-soname=libdlrover-mpi.so,)
 $(BUILD)/spank_dlrover.so: DLR_LINK_HARDEN := -Wl,-z,relro,-z,lazy
 $(BUILD)/spank_dlrover.so: $(MARK) $(call libs,spank) spank/dlr_spank.symbols
 	$(call link,$(call whole,spank,spank/dlr_spank.symbols))

@@ -24,10 +24,11 @@ check-fuzz: ## fuzz targets compile; make fuzz links and runs them
 	@$(FUZZ_CC) -fsyntax-only $(DLR_CFLAGS) $(wildcard tests/fuzz/*.c)
 check-parsers: ## what reads foreign bytes has a fuzz target
 	@tests/checks/check_parsers.sh
-check-symbols: $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so ## libraries export what they should
+check-symbols: $(BUILD)/libdlrover.so $(BUILD)/libdlrover-mpi.so $(BUILD)/spank_dlrover.so ## libraries export what they should
 	@tests/checks/check_symbols.sh $(BUILD)/libdlrover.so ckpt/libdlrover.symbols
+	@tests/checks/check_symbols.sh $(BUILD)/libdlrover-mpi.so $(BUILD)/libdlrover-mpi.symbols
 	@tests/checks/check_symbols.sh $(BUILD)/spank_dlrover.so spank/dlr_spank.symbols '^(slurm|spank)_'
-check-hardening: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/spank_dlrover.so ## what is installed is built with protections
+check-hardening: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/libdlrover-mpi.so $(BUILD)/spank_dlrover.so ## what is installed is built with protections
 	@tests/checks/check_hardening.sh $^
 check-man: $(MAN_PAGES) ## manual pages are clean and name every option
 	@tests/checks/check_man.sh $(MAN_PAGES)

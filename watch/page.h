@@ -31,6 +31,7 @@
 #define DLR_WATCH_HANDLER 4u     /* a signal makes it print its Python stacks */
 #define DLR_WATCH_SEEN_STEPS 8u  /* a component that tells steps has opened the page */
 #define DLR_WATCH_SEEN_CALLS 16u /* one that tells calls has */
+#define DLR_WATCH_UNTIMED 32u    /* its times would cost too much: they are rough */
 
 /* A line with a version is written as a whole: the version is odd meanwhile, and a
  * writer that dies there leaves it odd.

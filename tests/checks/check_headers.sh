@@ -14,6 +14,6 @@ while read -r header; do
         echo "$header does not compile alone" >&2
         bad=1
     fi
-done < <(find common device hwloc_topo ckpt health mpi_launcher spank -name '*.h' | sort)
+done < <(find common device hwloc_topo ckpt health mpi_launcher spank watch interpose -name '*.h' | sort)
 echo '#include "ckpt/ckpt.h"' | g++ -std=c++11 -Wall -Wextra -Werror -I. -x c++ -fsyntax-only - || bad=1
 exit "$bad"
