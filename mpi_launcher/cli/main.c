@@ -94,6 +94,7 @@ static const struct {
     {"report", dlr_cli_report,
      "what became of a run, on one page: time, failures, checkpoints"},
     {"trace", dlr_cli_trace, "a run on one clock, for ui.perfetto.dev"},
+    {"evidence", dlr_cli_evidence, "what a run has left, in one archive to send"},
     {"metrics", dlr_cli_metrics,
      "a run's numbers for Prometheus: once, in a file, over HTTP"},
     {"ckpt", dlr_cli_ckpt, "snapshots that a run has on the disk: list, check, export"},

@@ -7,7 +7,7 @@
 #include "mpi_launcher/journal/reader.h"
 
 int dlr_cli_report_of(const struct dlr_cli_run *run, bool traced,
-                        struct dlr_report **ret, struct dlr_err *err)
+                      struct dlr_report **ret, struct dlr_err *err)
 {
     struct dlr_report *r = dlr_report_new();
     struct dlr_cli_reader reader;

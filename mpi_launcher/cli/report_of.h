@@ -13,6 +13,6 @@
  * system.
  */
 int dlr_cli_report_of(const struct dlr_cli_run *run, bool traced,
-                        struct dlr_report **ret, struct dlr_err *err);
+                      struct dlr_report **ret, struct dlr_err *err);
 
 #endif

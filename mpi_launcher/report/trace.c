@@ -232,9 +232,12 @@ static void draw(const struct dlr_report *r, const char *title, const struct win
         enum track track;
         const char *name, *unit;
     } tracks[] = {
-        {TRACK_ROUNDS, "rounds", NULL},       {TRACK_CAUSES, "where the time went", NULL},
-        {TRACK_INCIDENTS, "incidents", NULL}, {TRACK_EVENTS, "journal", NULL},
-        {TRACK_STEP, "step", "steps"},        {TRACK_COMMITTED, "committed step", "steps"},
+        {TRACK_ROUNDS, "rounds", NULL},
+        {TRACK_CAUSES, "where the time went", NULL},
+        {TRACK_INCIDENTS, "incidents", NULL},
+        {TRACK_EVENTS, "journal", NULL},
+        {TRACK_STEP, "step", "steps"},
+        {TRACK_COMMITTED, "committed step", "steps"},
         {TRACK_NODES, "nodes", NULL},
     };
 

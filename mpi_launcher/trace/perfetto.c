@@ -38,7 +38,12 @@ enum event_field {
     EVENT_NAME = 23,
     EVENT_COUNT = 30,
 };
-enum track_field { TRACK_UUID = 1, TRACK_NAME = 2, TRACK_PARENT = 5, TRACK_COUNTER = 8 };
+enum track_field {
+    TRACK_UUID = 1,
+    TRACK_NAME = 2,
+    TRACK_PARENT = 5,
+    TRACK_COUNTER = 8
+};
 enum arg_field { ARG_NUMBER = 4, ARG_TEXT = 6, ARG_NAME = 10 };
 #define COUNTER_UNIT 6
 #define TYPE_COUNTER 4

@@ -23,8 +23,7 @@ void dlr_perfetto_begin(FILE *out);
 void dlr_perfetto_track(FILE *out, uint64_t uuid, uint64_t parent, const char *name,
                         const char *unit);
 void dlr_perfetto_event(FILE *out, enum dlr_perfetto_type type, uint64_t track,
-                        int64_t ns, const char *name,
-                        const struct dlr_trace_arg *args);
+                        int64_t ns, const char *name, const struct dlr_trace_arg *args);
 void dlr_perfetto_count(FILE *out, uint64_t track, int64_t ns, int64_t value);
 
 #endif

@@ -36,7 +36,7 @@ complete_words() {
     run -2 "$dlrover"
     [[ $output == *"usage: dlrover COMMAND"* ]]
     run -0 "$dlrover" --help
-    for command in status events report trace metrics topo check doctor simulate classify version help; do
+    for command in status events report trace evidence metrics topo check doctor simulate classify version help; do
         [[ $output == *"  $command "* ]]
     done
 }
@@ -61,7 +61,7 @@ complete_words() {
 }
 
 @test "help of each command is the same by both ways" {
-    for command in status events report trace metrics topo check doctor simulate classify version; do
+    for command in status events report trace evidence metrics topo check doctor simulate classify version; do
         run -0 "$dlrover" help "$command"
         [[ $output == "usage: dlrover $command"* ]]
         [[ $output == "$("$dlrover" "$command" --help)" ]]
@@ -179,7 +179,7 @@ END
 
 @test "the manual names every option of every command" {
     page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
-    for command in status events report trace metrics topo check doctor simulate classify version; do
+    for command in status events report trace evidence metrics topo check doctor simulate classify version; do
         for option in $("$dlrover" help "$command" | sed -nE 's/^ +(--[a-z-]+).*/\1/p'); do
             [[ $option == --help ]] || grep -qE -e "(^|[^a-z-])$option([^a-z-]|$)" <<<"$page" || {
                 echo "dlrover(1) does not name $option of $command"

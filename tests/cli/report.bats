@@ -114,6 +114,33 @@ PYTHON
     run -1 bash -c '"$1" trace 41 --out=- >/dev/full' - "$dlrover"
 }
 
+@test "evidence: one archive without secrets, keys or snapshots, for its owner alone" {
+    put_journal 41 r node-loss
+    dir=$HOME/.dlrover/job-41
+    sed -i '1s/"argv":\[[^]]*\]/"argv":["t.py","--api-key","s3cr3t"]/; t; 1s/"event":"start"/&,"argv":["t.py","--api-key","s3cr3t"]/' \
+        "$dir/r/events.jsonl"
+    grep -q s3cr3t "$dir/r/events.jsonl"
+    echo "HF_TOKEN=s3cr3t and more" >"$dir/agents.log"
+    echo s3cr3t >"$dir/r/state.json"
+    ln -s /etc/passwd "$dir/r/other.log"
+    mkfifo "$dir/r/pipe.log"
+    run -0 "$dlrover" evidence 41 --tar="$HOME/e.tar"
+    [[ $output == "$HOME/e.tar: 8 files, "*"; 2 values masked. Look at it before you send it." ]]
+    [[ $(stat -c %a "$HOME/e.tar") == 600 ]]
+    tar -C "$HOME" -xf "$HOME/e.tar"
+    [[ $(cd "$HOME/dlrover-evidence" && echo *) == \
+        "agents.log events.jsonl report.html report.json report.txt slurm.txt trace.pftrace version.txt" ]]
+    [[ -z $(grep -rl s3cr3t "$HOME/dlrover-evidence") ]]
+    grep -qx 'HF_TOKEN=\*\*\*\*\*\* and more' "$HOME/dlrover-evidence/agents.log"
+    jq -es length "$HOME/dlrover-evidence/events.jsonl"
+    run -2 "$dlrover" evidence 41
+    [[ $output == "dlrover evidence: where to? --tar=FILE"* ]]
+    run -1 "$dlrover" evidence 42 --tar="$HOME/f.tar"
+    [[ ! -e $HOME/f.tar ]]
+    run -1 "$dlrover" evidence 41 --tar="$HOME/none/e.tar"
+    [[ $output == "dlrover: cannot write '$HOME/none/e.tar': No such file or directory" ]]
+}
+
 @test "a report as text says where the time went, what failed and what to do" {
     put_journal 41 r node-loss
     run -0 "$dlrover" report 41

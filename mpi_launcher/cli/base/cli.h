@@ -13,6 +13,7 @@ int dlr_cli_status(int argc, char **argv);
 int dlr_cli_events(int argc, char **argv);
 int dlr_cli_report(int argc, char **argv);
 int dlr_cli_trace(int argc, char **argv);
+int dlr_cli_evidence(int argc, char **argv);
 int dlr_cli_check(int argc, char **argv);
 int dlr_cli_ckpt(int argc, char **argv);
 int dlr_cli_topo(int argc, char **argv);
