@@ -49,7 +49,8 @@ static const struct dlr_cli_opt opts[] = {
 /* clang-format on */
 static const struct dlr_cli_cmd evidence_cmd = {
     "evidence", "[JOB]",
-    "Collects what a run has left: journal, report, trace, logs, what Slurm says.", opts,
+    "Collects what a run has left: journal, report, trace, logs, what Slurm says.",
+    opts,
     "JOB is the job's id; without it the job this shell is in, else the newest.\n"
     "Values of names such as token or password are masked; checkpoints, keys and your\n"
     "environment are not in it. Look at it before you send it.\n"};
@@ -259,7 +260,8 @@ static void ask(const struct dlr_doctor *d, void *ret)
     static const char *const argv[] = {
         "sh", "-c",
         "date; uname -srm; sinfo --version; scontrol show job \"$" JOB_VARIABLE "\"; "
-        "sacct -j \"$" JOB_VARIABLE "\" --duplicates --parsable2 -o JobID,JobName,State,"
+        "sacct -j \"$" JOB_VARIABLE
+        "\" --duplicates --parsable2 -o JobID,JobName,State,"
         "ExitCode,Start,End,Elapsed,NNodes,NTasks,NodeList%200,ReqMem,MaxRSS",
         NULL};
     struct answer *answer = ret;
@@ -351,7 +353,7 @@ int dlr_cli_evidence(int argc, char **argv)
     }
     printf("%s: %u files, %zu KB of run %s of job %s; %zu value%s masked. Look at it "
            "before you send it.\n",
-           ev.tar, ev.files, (ev.bytes + 1023) / 1024, ev.run.run, ev.run.job, ev.masked,
-           ev.masked == 1 ? "" : "s");
+           ev.tar, ev.files, (ev.bytes + 1023) / 1024, ev.run.run, ev.run.job,
+           ev.masked, ev.masked == 1 ? "" : "s");
     return DLR_CLI_OK;
 }

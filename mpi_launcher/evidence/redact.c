@@ -10,8 +10,8 @@
 
 /* Words, and the end of longer ones: HF_TOKEN, --wandb-api-key, client_secret. */
 static const char *const words[] = {
-    "token",      "password", "passwd",     "passphrase",    "secret",
-    "api_key",    "api-key",  "apikey",     "access_key",    "access-key",
+    "token",      "password",    "passwd",     "passphrase",    "secret",
+    "api_key",    "api-key",     "apikey",     "access_key",    "access-key",
     "secret_key", "private_key", "credential", "authorization",
 };
 
