@@ -9,7 +9,6 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VCLUSTER = os.path.join(HERE, "..", "vcluster")
-NODES = ["n1", "n2", "n3", "n4", "n5"]
 COMMAND_S = 120  # the limit of every command
 
 
@@ -21,13 +20,14 @@ def run(*argv, check=False):
 
 
 class Cluster:
-    def __init__(self, directory, stage, profile):
+    def __init__(self, directory, stage, profile, nodes=5):
         self.home = f"{directory}/home/alice"
+        self.nodes = [f"n{i + 1}" for i in range(nodes)]
         self.stage, self.profile = stage, profile
         os.environ["VCLUSTER_DIR"] = directory
 
     def up(self):
-        self.vc("up", "--nodes", str(len(NODES)), "--leaves", "2", "--prefix", self.stage, "--profile", self.profile,
+        self.vc("up", "--nodes", str(len(self.nodes)), "--leaves", "2", "--prefix", self.stage, "--profile", self.profile,
                 check=True)
 
     def down(self):
@@ -93,7 +93,7 @@ class Cluster:
                 self.vc("heal", host["name"])
             if host["state"] == "dead":
                 self.vc("boot", host["name"])
-        for node in ["ctl", *NODES]:
+        for node in ["ctl", *self.nodes]:
             daemon = "slurmctld" if node == "ctl" else "slurmd"
             self.on(node, "sh", "-c", f"exec >/dev/null 2>&1; pkill -CONT -x 'munged|{daemon}'; pgrep -x {daemon} || "
                     f"setsid {daemon}; pgrep -x munged || setpriv --reuid=munge --regid=munge --clear-groups munged")
@@ -113,5 +113,5 @@ class Cluster:
 
     def leftovers(self):
         look = "ps -u alice -o args=; ls -d /dev/shm/dlrover-* /run/dlrover/* 2>/dev/null"
-        left = [f"{node}: {text}" for node in NODES if (text := self.on(node, "sh", "-c", look))]
+        left = [f"{node}: {text}" for node in self.nodes if (text := self.on(node, "sh", "-c", look))]
         return "; ".join(left).replace("\n", ", ")
