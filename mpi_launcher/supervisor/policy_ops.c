@@ -37,6 +37,7 @@ static void start_agents(void *arg)
     if (dlr_sup_is_deposed(s))
         return;
     dlr_sup_agents_begin(s->planning);
+    dlr_sup_save_takeover_state(s); /* agents obey no supervisor that has another key */
     if (dlr_sup_agents_start(s->steps))
         dlr_sup_save_state(s);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=getrandom,dlr_sup_tell_round,dlr_sup_keep_plan,dlr_sup_tell_plan */
+/* build: wrap=getrandom,dlr_sup_tell_round,dlr_sup_keep_plan,dlr_sup_tell_plan,dlr_sup_agents_start */
 /* A round is prepared: its token cannot be guessed, and without one there is no round;
- * what was open of writes before is not its own.
+ * what was open of writes before is not its own. What is kept before agents start.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -9,15 +9,20 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
+#include "common/base/cleanup.h"
+#include "common/json/message.h"
+#include "mpi_launcher/keeper/takeover_state.h"
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/supervisor/copies/preparation.h"
 #include "mpi_launcher/supervisor/copies/transfers.h"
 #include "mpi_launcher/supervisor/disk/disk_state.h"
 #include "mpi_launcher/supervisor/dispatch.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
+#include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "tests/support/engines_rig.h"
 
@@ -46,6 +51,16 @@ void __wrap_dlr_sup_keep_plan(struct dlr_sup_planning *planning)
 void __wrap_dlr_sup_tell_plan(struct dlr_sup_planning *planning);
 void __wrap_dlr_sup_tell_plan(struct dlr_sup_planning *planning)
 {
+}
+static int had_state; /* when the agents were started */
+bool __wrap_dlr_sup_agents_start(struct dlr_sup_steps *steps);
+bool __wrap_dlr_sup_agents_start(struct dlr_sup_steps *steps)
+{
+    DLR_AUTO_JSON json_t *kept = NULL;
+    struct dlr_err err;
+
+    had_state = dlr_takeover_state_load(s.state_fd, &kept, &err);
+    return false;
 }
 
 static int begin(void **state)
@@ -100,6 +115,18 @@ static void writes_that_nobody_waits_for_are_dropped(void **state)
     assert_true(dlr_sup_is_preparing(s.copies));
 }
 
+/* Killed once they are told its key, a supervisor has left that to the next one. */
+static void agents_are_started_by_who_has_kept_its_key(void **state)
+{
+    DLR_AUTO_CLOSE int fd = memfd_create("state", MFD_CLOEXEC);
+
+    s.state_fd = fd;
+    had_state = -1;
+    dlr_sup_policy_ops.start_agents(&s);
+    assert_int_equal(had_state, 0);
+    s.state_fd = -1;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +134,8 @@ int main(void)
                                         begin, end),
         cmocka_unit_test_setup_teardown(writes_that_nobody_waits_for_are_dropped, begin,
                                         end),
+        cmocka_unit_test_setup_teardown(agents_are_started_by_who_has_kept_its_key,
+                                        begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
