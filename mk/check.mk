@@ -61,6 +61,20 @@ KILL_AGENT := $(addprefix mpi_launcher/agent/,$(addprefix snapshots/,save.c slot
   $(addprefix ckpt/base/,crc32c.c file_slice.c)
 $(BUILD)/tests/stepped-agent: $(call obj,mpi_launcher/agent/main.c) $(call steps,$(KILL_AGENT)) $(KILL_RIG) $(call libs,mpi_launcher/agent)
 	$(call link,,$(call foreign,mpi_launcher/agent))
+# Supervisor and agent of the product's own objects, killed at the Nth of what they say, hear and write
+# (tests/faults/daemon_points.h), and an installation with them for virtual clusters. All of it has its own BUILD.
+DAEMON_POINTS := zmq_send zmq_msg_send zmq_msg_recv dlr_work_queue_put dlr_takeover_state_save dlr_local_send dlr_local_recv
+define stepped_daemon
+$(BUILD)/stepped/dlrover-$(1): $(call obj,mpi_launcher/$(1)/main.c tests/faults/daemon_points.c) $(MARK) $(call libs,mpi_launcher/$(1) common/local)
+	$$(call link,$$(DAEMON_POINTS:%=-Wl$$(comma)--wrap=%),$$(call foreign,mpi_launcher/$(1)))
+endef
+$(foreach daemon,supervisor agent,$(eval $(call stepped_daemon,$(daemon))))
+stepped-install: install $(addprefix $(BUILD)/stepped/dlrover-,supervisor agent)
+	$(Q)install -m755 $(filter $(BUILD)/stepped/%,$^) $(DESTDIR)$(LIBEXECDIR)/
+stepped: ## supervisor and agent killed at each of their points on a virtual cluster (root; docs/tests.md): STEPPED="--role agent --scenario round --points 1-40"
+	@$(MAKE) BUILD=$(BUILD)/stepped PREFIX=/opt/dlrover DESTDIR=$(BUILD)/stepped/stage stepped-install
+	@tests/cluster/lib/stepped --stage $(BUILD)/stepped/stage --log $(BUILD)/stepped $(STEPPED)
+.PHONY: stepped stepped-install
 .SECONDARY:
 
 check-gpu: $(BUILD)/gpu ## device memory and health checks on a real GPU, docs/gpu.md; says when there is none

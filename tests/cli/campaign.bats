@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# What plays faults on clusters and tries releases of Slurm, as they are called: neither is a part of the check.
+# What plays faults on clusters and tries releases of Slurm, as they are called: none of it is a part of the check.
 
 bats_require_minimum_version 1.5.0
 
@@ -19,6 +19,15 @@ setup() { cd "$BATS_TEST_DIRNAME/../.." || exit; }
     [ "$(wc -l <"$BATS_TEST_TMPDIR/whole")" -eq 20 ]
     [ "$(tests/cluster/campaign --seed 7 --only 13 --plan)" = "$(sed -n 14p "$BATS_TEST_TMPDIR/whole")" ]
     ! tests/cluster/campaign --seed 8 --faults 20 --plan | cmp -s - "$BATS_TEST_TMPDIR/whole"
+}
+
+@test "a stepped kill is asked for in words that it knows" {
+    run -2 tests/cluster/lib/stepped --scenario lightning
+    [[ $output == *"invalid choice: 'lightning'"* ]]
+    run -2 tests/cluster/lib/stepped --points 5to9
+    [[ $output == *"argument --points: '5to9' is not A or A-B"* ]]
+    run -1 tests/cluster/lib/stepped --stride 0
+    [ "$output" = "stepped: a stride of 0 leads nowhere" ]
 }
 
 @test "a source of Slurm that is none is refused in a line" {
