@@ -142,7 +142,10 @@ nightly() { [[ -n ${DLROVER_NIGHTLY-} ]] || skip "one beside it does the same in
 
 @test "DeepSpeed, ZeRO 3: a rank is killed, then a node: the same weights and batches" { goes_on 1 deepspeed --zero 3; }
 
-@test "Megatron-core: a rank is killed, then a node: the same weights and batches" { goes_on 2 megatron; }
+@test "Megatron-core: a rank is killed, then a node: the same weights and batches" {
+    nightly
+    goes_on 2 megatron
+}
 
 @test "DeepSpeed, ZeRO 3: a node dies and nobody replaces it: two ranks go on with what three have saved" {
     job=$(submit -N3 --dlrover=on --dlrover-nodes=2 --dlrover-save=always "$SHORT_SILENCE" \
