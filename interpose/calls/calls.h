@@ -23,7 +23,7 @@ enum dlr_mpi_kind {
     DLR_MPI_FORGET,
     DLR_MPI_POLL,
     DLR_MPI_WAIT,
-    DLR_MPI_WAITALL,
+    DLR_MPI_WAITALL, /* of several requests some may have ended already */
     DLR_MPI_WAITANY,
     DLR_MPI_WAITSOME,
     DLR_MPI_TEST,
