@@ -28,7 +28,7 @@ DLR_CFLAGS = -std=gnu11 -fPIC -pthread -D_GNU_SOURCE -I. $(DLR_WARN) $(if $(WERR
 DLR_LDFLAGS = -pthread $(if $(SAN),-fsanitize=$(SAN))
 
 PROGRAMS := $(addprefix $(BUILD)/,dlrover dlrover-keeper dlrover-supervisor dlrover-agent \
-  dlrover-data dlrover-rendezvous dlrover-slurm dlrover-stderr dlrover-relay dlrover-gpu)
+  dlrover-data dlrover-rendezvous dlrover-slurm dlrover-stderr dlrover-relay dlrover-gpu dlrover-stacks)
 EXAMPLES := $(addprefix $(BUILD)/examples/,mpi_train mpi_plain ckpt_hello)
 all: $(PROGRAMS) $(BUILD)/libdlrover.so $(BUILD)/libdlrover-mpi.so $(BUILD)/spank_dlrover.so $(EXAMPLES) ## build everything
 .PHONY: all

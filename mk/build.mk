@@ -56,6 +56,7 @@ $(eval $(call product,dlrover-slurm,mpi_launcher/slurm/main.c))
 $(eval $(call product,dlrover-stderr,spank/task/stderr_main.c))
 $(eval $(call product,dlrover-relay,spank/task/relay_main.c))
 $(eval $(call product,dlrover-gpu,device/gpu_main.c))
+$(eval $(call product,dlrover-stacks,mpi_launcher/unwind/main.c))
 
 # Of the folders that are called from outside all, of the others what that needs.
 whole = -Wl,--whole-archive $(patsubst %,$(BUILD)/lib/%.a,$(1)) -Wl,--no-whole-archive -shared -Wl,--version-script=$(2) -Wl,-z,nodelete

@@ -29,7 +29,9 @@ FROM_TOP := $(call reverse,$(FOLDERS))
 seen = $(filter $(foreach folder,$(1),$(SEES_$(folder))),$(FROM_TOP))
 HAVE_SOURCES := $(foreach folder,$(FOLDERS),$(if $(call sources,$(folder)),$(folder)))
 libs = $(patsubst %,$(or $(2),$(BUILD))/lib/%.a,$(filter $(HAVE_SOURCES),$(call seen,$(1))))
-foreign = $(addprefix -l,$(sort $(filter-out mpi spank cuda,$(foreach folder,$(call seen,$(1)),$(OWN_$(folder))))))
+# Without libdw dlrover-stacks is built all the same, and says so where it is asked for frames of compiled code.
+NO_DW := $(if $(wildcard /usr/include/elfutils/libdwfl.h /usr/local/include/elfutils/libdwfl.h),,dw)
+foreign = $(addprefix -l,$(sort $(filter-out mpi spank cuda $(NO_DW),$(foreach folder,$(call seen,$(1)),$(OWN_$(folder))))))
 # $(call says,FILE,WORD): what FILE says of it
 says = $(subst $(comma), ,$(patsubst $(2)=%,%,$(filter $(2)=%,$(SAYS_$(1))))$(if $(CUDA_HEADER),$(patsubst $(2)-cuda=%, %,$(filter $(2)-cuda=%,$(SAYS_$(1))))))
 place = $(patsubst tests/unit/%,%,$(patsubst %/,%,$(dir $(1))))

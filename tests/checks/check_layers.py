@@ -18,7 +18,7 @@ import sys
 FILES_MAX, HEADER_MAX, SOURCE_MAX = 30, 180, 520
 INSTALLED = "ckpt/ckpt.h"  # as long as its manual needs
 # Whose headers these are, by their beginning; those of the C library are not listed.
-FOREIGN = [("cuda", "cuda"), ("czmq.h", "czmq"), ("hwloc", "hwloc"), ("isa-l", "isal"), ("jansson.h", "jansson"),
+FOREIGN = [("cuda", "cuda"), ("czmq.h", "czmq"), ("elfutils/", "dw"), ("hwloc", "hwloc"), ("isa-l", "isal"), ("jansson.h", "jansson"),
            ("mpi.h", "mpi"), ("munge.h", "munge"), ("openssl/", "ssl"), ("slurm/spank.h", "spank"), ("slurm/slurm_version.h", "spank"), ("slurm/", "slurm"),
            ("ucp/", "ucp"), ("ucs/", "ucs"), ("uct/", "ucp"), ("xxhash.h", "xxhash"), ("zmq.h", "zmq")]
 # Programs beside the table: what they may include.
