@@ -100,6 +100,8 @@ static const struct {
     {"ckpt", dlr_cli_ckpt, "snapshots that a run has on the disk: list, check, export"},
     {"topo", dlr_cli_topo,
      "the switches above nodes: a job's with ranks and spares, or the cluster's"},
+    {"stacks", dlr_cli_stacks,
+     "where every thread of a job is, merged over all ranks: \"my job hangs\""},
     {"check", dlr_cli_check, "the health checks, on this node"},
     {"doctor", dlr_cli_doctor,
      "what of the installation is not as it should be, and what to do"},

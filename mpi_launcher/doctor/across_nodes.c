@@ -40,8 +40,7 @@ struct question {
 };
 static struct question question; /* of the step that is being run */
 
-/* srun would take sizes, lists and options of this job from there. */
-static void scrub_environment(void)
+void dlr_doctor_scrub_environment(void)
 {
     for (size_t i = 0; environ[i];) {
         char name[256];
@@ -84,7 +83,7 @@ static void run_step(const struct dlr_doctor *d, void *ret)
     // clang-format on
 
     dlr_format(job, sizeof(job), "--jobid=%s", d->job);
-    scrub_environment();
+    dlr_doctor_scrub_environment();
     a->wanted = count_nodes(d->job);
     dlr_format(nodes, sizeof(nodes), "--nodes=%u", a->wanted ? a->wanted : 1);
     dlr_format(tasks, sizeof(tasks), "--ntasks=%u", a->wanted ? a->wanted : 1);

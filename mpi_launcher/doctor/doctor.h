@@ -93,6 +93,11 @@ void dlr_doctor_run(const struct dlr_doctor *d, const struct dlr_doctor_check *c
  */
 int dlr_doctor_capture(const char *const argv[], char *buf, size_t size);
 
+/* Takes out of our environment what Slurm and the suite have set: srun would take
+ * sizes, lists and options of this job from there.
+ */
+void dlr_doctor_scrub_environment(void);
+
 /* The value of "Key = value" in d->config; false when it is not there, "(null)" or
  * empty.
  */

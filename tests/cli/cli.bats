@@ -36,7 +36,7 @@ complete_words() {
     run -2 "$dlrover"
     [[ $output == *"usage: dlrover COMMAND"* ]]
     run -0 "$dlrover" --help
-    for command in status events report trace evidence metrics topo check doctor simulate classify version help; do
+    for command in status events report trace evidence metrics topo stacks check doctor simulate classify version help; do
         [[ $output == *"  $command "* ]]
     done
 }
@@ -61,7 +61,7 @@ complete_words() {
 }
 
 @test "help of each command is the same by both ways" {
-    for command in status events report trace evidence metrics topo check doctor simulate classify version; do
+    for command in status events report trace evidence metrics topo stacks check doctor simulate classify version; do
         run -0 "$dlrover" help "$command"
         [[ $output == "usage: dlrover $command"* ]]
         [[ $output == "$("$dlrover" "$command" --help)" ]]
@@ -179,7 +179,7 @@ END
 
 @test "the manual names every option of every command" {
     page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
-    for command in status events report trace evidence metrics topo check doctor simulate classify version; do
+    for command in status events report trace evidence metrics topo stacks check doctor simulate classify version; do
         for option in $("$dlrover" help "$command" | sed -nE 's/^ +(--[a-z-]+).*/\1/p'); do
             [[ $option == --help ]] || grep -qE -e "(^|[^a-z-])$option([^a-z-]|$)" <<<"$page" || {
                 echo "dlrover(1) does not name $option of $command"
@@ -227,10 +227,45 @@ END
     [[ $output != *"waits for"* && $(wc -l <"$HOME/asked") == 2 ]]
 }
 
+@test "stacks merges what the nodes of a round say, and names who says nothing" {
+    put_journal 41 one node-loss
+    mkdir "$HOME/bin"
+    cat >"$HOME/bin/srun" <<'END'
+#!/bin/sh
+echo "$*" >"$HOME/asked"
+echo '0: [0,-1,"train","0",1]'
+echo '1: [0,-1,"train","1",1]'
+echo '1: [1,0,"read_batch","1",1]'
+echo '0: [1,0,"MPI_Allreduce","0",1]'
+echo '1: {"note":"rank 1: a note"}'
+echo '0: {"end":"n1"}'
+[ ! -e "$HOME/short" ] || { echo 'srun: error: no node' >&2; exit 1; }
+echo '1: {"end":"n5"}'
+END
+    chmod +x "$HOME/bin/srun"
+    export PATH=$HOME/bin:$PATH SLURM_JOB_ID=41 SLURM_NTASKS=9
+    run -0 "$dlrover" stacks --ranks=0-1
+    [[ ${lines[0]} == "job 41, run one, round 1: 2 nodes" ]]
+    [[ ${lines[*]:1} == *"train"*"rank 0"*"MPI_Allreduce"*"rank 1"*"read_batch n5: rank 1: a note" ]]
+    read -r asked <"$HOME/asked"
+    [[ $asked == *"--jobid=41 --nodes=2 --ntasks=2 --nodelist="*" --overlap "*"dlrover-stacks --job 41 --ranks 0-1" ]]
+    run -0 "$dlrover" stacks --ranks=0-1 --json
+    [[ $(jq -r '.tree[2] | [.frame, .ranks, .parent, .threads] | join(" ")' <<<"$output") == "MPI_Allreduce 0 0 1" ]]
+    touch "$HOME/short"
+    run -1 "$dlrover" stacks --ranks=0-1
+    [[ $output == *"1 of 2 nodes have answered; srun says: srun: error: no node"* ]]
+    [[ $output == *"n5 has not answered"*"dlrover: not all nodes have answered" ]]
+    run -2 "$dlrover" stacks --ranks=one
+    [[ $output == "dlrover stacks: 'one' is no list of ranks like 0-4,6 (see 'dlrover help stacks')" ]]
+    put_journal 42 two 'done'
+    run -1 "$dlrover" stacks 42
+    [[ $output == "dlrover: run two of job 42 is over" ]]
+}
+
 @test "completion offers commands, options, jobs and runs" {
     put_journal 41 one node-loss
     put_journal 412 two 'done'
-    [[ $(complete_words dlrover st) == status ]]
+    [[ $(complete_words dlrover stat) == status ]]
     [[ $(complete_words dlrover help v) == version ]]
     [[ $(complete_words dlrover help se) == settings ]]
     [[ $(complete_words dlrover status --j) == --json ]]

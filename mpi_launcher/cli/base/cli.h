@@ -19,6 +19,7 @@ int dlr_cli_ckpt(int argc, char **argv);
 int dlr_cli_topo(int argc, char **argv);
 int dlr_cli_doctor(int argc, char **argv);
 int dlr_cli_simulate(int argc, char **argv);
+int dlr_cli_stacks(int argc, char **argv);
 int dlr_cli_classify(int argc, char **argv);
 
 #endif
