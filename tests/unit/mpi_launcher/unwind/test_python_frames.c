@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,6 +52,22 @@ static const char program[] =
     "\n"
     "threading.Thread(target=wait, daemon=True).start()\n"
     "Model().forward({'turn': turn, 'match': match}[sys.argv[1]])\n";
+
+/* Whether this machine lets a process be traced at all: some containers do not. */
+static bool may_trace(void)
+{
+    pid_t pid = fork();
+    bool may;
+
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    may = pid > 0 && ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0;
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, __WALL);
+    return may;
+}
 
 static int block_children(void **state)
 {
@@ -128,6 +145,8 @@ static void python_is_read_without_its_lock(void **state)
                                           "python3.13"};
     unsigned read = 0;
 
+    if (!may_trace())
+        skip();
 #if !__has_include(<elfutils/libdwfl.h>)
     skip();
 #endif
