@@ -78,7 +78,7 @@ static void of_what_was_learned(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const uint8_t calls[] = {DLR_CALL_SAME_BYTES, 0, DLR_CALL_SENDS,
+    static const uint8_t calls[] = {DLR_CALL_NEIGHBORS, 0, DLR_CALL_SENDS,
                                     DLR_CALL_RECEIVES,
                                     DLR_CALL_RECEIVES | DLR_CALL_ONE_OF};
     struct dlr_judge_rank ranks[RANKS];

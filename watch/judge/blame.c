@@ -7,6 +7,8 @@
 
 #include "common/base/cleanup.h"
 
+#define NO_ROOT UINT32_MAX /* none, or one of the other group of an intercommunicator */
+
 static const struct dlr_wait_member *member_at(const struct dlr_blames *s,
                                                uint32_t group, uint32_t at)
 {
@@ -46,16 +48,13 @@ void dlr_blames_obstacle(struct dlr_blames *s, uint32_t rank, enum dlr_blame how
 static int compare_calls(const struct dlr_blames *s, const struct dlr_look_comm *a,
                          const struct dlr_look_comm *b)
 {
-    const struct dlr_judge_input *in = s->g->in;
-
     if (a->op != b->op)
         return a->op < b->op ? -1 : 1;
-    if (a->root != b->root)
+    if (s->by_root && a->root != b->root)
         return a->root < b->root ? -1 : 1;
-    if (a->op >= in->ncalls || !(in->calls[a->op] & DLR_CALL_SAME_BYTES) ||
-        a->bytes == b->bytes)
-        return 0;
-    return a->bytes < b->bytes ? -1 : 1;
+    if (s->by_size && a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    return 0;
 }
 
 static int compare_members(const void *a, const void *b, void *blames)
@@ -106,22 +105,41 @@ static bool is_inside(const struct dlr_blames *s, const struct dlr_wait_member *
     return s->g->places[m->rank] == DLR_PLACE_WAITS && m->comm->entered > m->comm->left;
 }
 
+/* Where the members end that are in the operation of the one at `from`; what of it all of
+ * them have said.
+ */
+static uint32_t end_of_operation(struct dlr_blames *s, uint32_t group, uint32_t from)
+{
+    const uint64_t number = member_at(s, group, from)->entered;
+    uint32_t to = from;
+
+    s->by_root = s->by_size = true;
+    while (to < s->g->groups[group].count &&
+           member_at(s, group, to)->entered == number) {
+        const struct dlr_look_comm *comm = member_at(s, group, to++)->comm;
+
+        s->by_root = s->by_root && comm->root != NO_ROOT;
+        s->by_size = s->by_size && comm->type != 0;
+    }
+    return to;
+}
+
 /* In each operation of the group in which somebody stands. */
 static bool find_mismatch(struct dlr_blames *s, uint32_t group)
 {
     const struct dlr_wait_group *gr = &s->g->groups[group];
     const uint32_t *members = &s->g->by_entered[gr->first];
 
-    for (uint32_t i = 0, to; i < gr->count; i = to) {
+    for (uint32_t i = 0, to; i < gr->count && !gr->odd; i = to) {
         const struct dlr_look_comm *comm = member_at(s, group, i)->comm;
         bool inside = false, differs = false;
 
-        for (to = i;
-             to < gr->count && member_at(s, group, to)->comm->entered == comm->entered;
-             to++) {
-            inside = inside || is_inside(s, member_at(s, group, to));
-            differs =
-                differs || compare_calls(s, comm, member_at(s, group, to)->comm) != 0;
+        to = end_of_operation(s, group, i);
+        for (uint32_t k = i; k < to; k++) {
+            const struct dlr_wait_member *m = member_at(s, group, k);
+
+            inside = inside || is_inside(s, m);
+            differs = differs || compare_calls(s, comm, m->comm) != 0;
         }
         if (inside && differs && comm->entered > 0 &&
             !mark_mismatch(s, &members[i], to - i))

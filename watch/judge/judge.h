@@ -12,11 +12,14 @@
 
 #include "watch/look.h"
 
-/* What is known of a call, by the interposer's number of it. */
+/* What is known of a call, by the interposer's number of it. One that sends and receives
+ * has one tag on its lines, which says nothing of the other.
+ */
 #define DLR_CALL_SENDS 1u
 #define DLR_CALL_RECEIVES 2u
-#define DLR_CALL_ONE_OF 4u     /* of its requests one is enough, as for MPI_Waitany */
-#define DLR_CALL_SAME_BYTES 8u /* a collective in which all must name as many bytes */
+#define DLR_CALL_ONE_OF 4u /* of its requests one is enough, as for MPI_Waitany */
+#define DLR_CALL_ALONE 8u  /* waits for no rank that could be named: files, windows */
+#define DLR_CALL_NEIGHBORS 16u /* a collective that waits for some of the members */
 
 enum dlr_verdict_kind {
     DLR_VERDICT_NONE,    /* it moves, or is where it may be */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/judge/place.h"
 
+#define TICK_NS 20000000u /* the times of a call may be those of the kernel's ticks */
+
 static bool comms_moved(const struct dlr_look *a, const struct dlr_look *b)
 {
     if (a->ncomms != b->ncomms)
@@ -26,33 +28,46 @@ bool dlr_call_is_main(const struct dlr_look *look, const struct dlr_look_call *c
     return look->pid == 0 || call->tid == (uint32_t)look->pid;
 }
 
-bool dlr_call_is_background(const struct dlr_look *look,
-                            const struct dlr_look_call *call)
+/* Whether something has ended since the call was entered. */
+static bool is_background(const struct dlr_look *look, const struct dlr_look_call *call)
 {
     uint64_t ended_ns = 0;
 
-    if (look->step != UINT64_MAX && call->entered_ns < look->step_ns)
-        return true;
-    if (call->peer == DLR_LOOK_ANY && !dlr_call_is_main(look, call))
-        return true;
-    if (look->step != UINT64_MAX || call->peer == DLR_LOOK_NOBODY)
+    if (look->step != UINT64_MAX)
+        return call->entered_ns + TICK_NS < look->step_ns;
+    if (call->peer == DLR_LOOK_NOBODY)
         return false;
     for (uint32_t i = 0; i < dlr_look_comms(look); i++)
         if (look->comms[i].left_ns > ended_ns)
             ended_ns = look->comms[i].left_ns;
-    return call->entered_ns < ended_ns;
+    return call->entered_ns + TICK_NS < ended_ns;
 }
 
-static bool is_waiting(const struct dlr_look *look)
+bool dlr_call_waits(const struct dlr_judge_input *in, const struct dlr_look *look,
+                    const struct dlr_look_call *call)
+{
+    const unsigned kind = dlr_call_kind(in, call->call);
+
+    if (kind & DLR_CALL_ALONE)
+        return false;
+    if (call->peer == DLR_LOOK_NOBODY && kind & (DLR_CALL_SENDS | DLR_CALL_RECEIVES))
+        return false; /* MPI_PROC_NULL */
+    if (call->peer == DLR_LOOK_ANY && !dlr_call_is_main(look, call))
+        return false;
+    return !is_background(look, call);
+}
+
+static bool is_waiting(const struct dlr_judge_input *in, const struct dlr_look *look)
 {
     for (uint32_t i = 0; i < dlr_look_calls(look); i++)
-        if (!dlr_call_is_background(look, &look->in[i]))
+        if (dlr_call_waits(in, look, &look->in[i]))
             return true;
     return false;
 }
 
 /* For one that has not moved and whose data are known. */
-static enum dlr_place place_of_still(const struct dlr_judge_rank *r)
+static enum dlr_place place_of_still(const struct dlr_judge_input *in,
+                                     const struct dlr_judge_rank *r)
 {
     const struct dlr_look *look = r->after;
     bool same = r->before->state == look->state;
@@ -61,7 +76,7 @@ static enum dlr_place place_of_still(const struct dlr_judge_rank *r)
         return DLR_PLACE_LEFT;
     if (same && look->state == DLR_LOOK_STOPPED)
         return DLR_PLACE_STOPPED;
-    if (is_waiting(look) && look->state != DLR_LOOK_TRACED)
+    if (is_waiting(in, look) && look->state != DLR_LOOK_TRACED)
         return DLR_PLACE_WAITS;
     if (look->lost || look->torn || look->garbage)
         return DLR_PLACE_UNKNOWN; /* the call in which it waits may be one of these */
@@ -72,11 +87,13 @@ static enum dlr_place place_of_still(const struct dlr_judge_rank *r)
     return same && look->state == DLR_LOOK_DISK ? DLR_PLACE_DISK : DLR_PLACE_BUSY;
 }
 
-enum dlr_place dlr_place_of(const struct dlr_judge_rank *r, uint32_t rank)
+enum dlr_place dlr_place_of(const struct dlr_judge_input *in, uint32_t rank)
 {
+    const struct dlr_judge_rank *r = &in->ranks[rank];
+
     if (r->after && r->after->rank == (int32_t)rank && r->after->state == DLR_LOOK_DEAD)
         return DLR_PLACE_LEFT;
     if (!dlr_look_has_data(r->before, rank) || !dlr_look_has_data(r->after, rank))
         return DLR_PLACE_UNKNOWN;
-    return has_moved(r->before, r->after) ? DLR_PLACE_MOVES : place_of_still(r);
+    return has_moved(r->before, r->after) ? DLR_PLACE_MOVES : place_of_still(in, r);
 }

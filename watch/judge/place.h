@@ -23,16 +23,22 @@ enum dlr_place {
     DLR_PLACE_LEFT,
 };
 
-enum dlr_place dlr_place_of(const struct dlr_judge_rank *r, uint32_t rank);
+enum dlr_place dlr_place_of(const struct dlr_judge_input *in, uint32_t rank);
 
 /* Whether it is the process's first thread that is in the call. */
 bool dlr_call_is_main(const struct dlr_look *look, const struct dlr_look_call *call);
 
-/* Whether the call is one of a thread that stands in it while the rank goes on: something
- * has ended since it was entered, or another thread than the first receives from anybody.
+/* Whether the rank waits for others in the call. It does not where the call names nobody,
+ * and where a thread stands in it while the rank goes on: something has ended since it was
+ * entered, or another thread than the first receives from anybody.
  */
-bool dlr_call_is_background(const struct dlr_look *look,
-                            const struct dlr_look_call *call);
+bool dlr_call_waits(const struct dlr_judge_input *in, const struct dlr_look *look,
+                    const struct dlr_look_call *call);
+
+static inline unsigned dlr_call_kind(const struct dlr_judge_input *in, uint32_t call)
+{
+    return call < in->ncalls ? in->calls[call] : 0;
+}
 
 static inline bool dlr_look_has_data(const struct dlr_look *look, uint32_t rank)
 {

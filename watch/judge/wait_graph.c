@@ -8,11 +8,6 @@
 #define RANKS_MAX (1u << 24)
 #define ANY_TAG (-1)
 
-static unsigned kind_of(const struct dlr_judge_input *in, uint32_t call)
-{
-    return call < in->ncalls ? in->calls[call] : 0;
-}
-
 static const struct dlr_look *look_at(const struct dlr_wait_graph *g, uint32_t rank)
 {
     return g->in->ranks[rank].after;
@@ -25,11 +20,6 @@ static size_t slot_of(const struct dlr_wait_graph *g, uint64_t id)
     while (g->slots[at] != DLR_WAIT_NONE && g->groups[g->slots[at]].id != id)
         at = (at + 1) & (g->nslots - 1);
     return at;
-}
-
-static uint32_t group_of(const struct dlr_wait_graph *g, uint64_t id)
-{
-    return g->slots[slot_of(g, id)];
 }
 
 static void add_group(struct dlr_wait_graph *g, uint64_t id)
@@ -61,7 +51,7 @@ static int find_groups(struct dlr_wait_graph *g)
         if (g->places[r] != DLR_PLACE_WAITS)
             continue;
         for (uint32_t i = 0; i < dlr_look_calls(look); i++)
-            if (!dlr_call_is_background(look, &look->in[i]))
+            if (dlr_call_waits(g->in, look, &look->in[i]))
                 add_group(g, look->in[i].comm);
     }
     return 0;
@@ -73,7 +63,7 @@ static int find_groups(struct dlr_wait_graph *g)
 static void add_member(struct dlr_wait_graph *g, uint32_t rank,
                        const struct dlr_look_comm *comm)
 {
-    const uint32_t at = group_of(g, comm->id);
+    const uint32_t at = g->slots[slot_of(g, comm->id)];
     struct dlr_wait_group *group = at == DLR_WAIT_NONE ? NULL : &g->groups[at];
 
     if (!group)
@@ -82,6 +72,7 @@ static void add_member(struct dlr_wait_graph *g, uint32_t rank,
         group->size = comm->size;
     if (comm->size != group->size || comm->my_rank >= comm->size || comm->lost) {
         group->whole = false;
+        group->odd = group->odd || !comm->lost;
         return;
     }
     group->count++;
@@ -139,9 +130,9 @@ static int compare_numbers(const void *a, const void *b, void *graph)
     const struct dlr_wait_graph *g = graph;
     const struct dlr_wait_member *x = &g->members[*(const uint32_t *)a],
                                  *y = &g->members[*(const uint32_t *)b];
-    int rc = compare(x->number, y->number);
 
-    return rc ? rc : compare(x->rank, y->rank);
+    return x->number != y->number ? compare(x->number, y->number)
+                                  : compare(x->rank, y->rank);
 }
 
 static int compare_entered(const void *a, const void *b, void *graph)
@@ -149,9 +140,9 @@ static int compare_entered(const void *a, const void *b, void *graph)
     const struct dlr_wait_graph *g = graph;
     const struct dlr_wait_member *x = &g->members[*(const uint32_t *)a],
                                  *y = &g->members[*(const uint32_t *)b];
-    int rc = compare(x->entered, y->entered);
 
-    return rc ? rc : compare(x->number, y->number);
+    return x->entered != y->entered ? compare(x->entered, y->entered)
+                                    : compare(x->number, y->number);
 }
 
 /* From which operation on the member may be why one that all have begun does not end: it
@@ -179,8 +170,8 @@ static void sort_group(struct dlr_wait_graph *g, struct dlr_wait_group *group)
     sort(g, by_number, group->count, compare_numbers);
     for (uint32_t i = 1; i < group->count; i++)
         if (g->members[by_number[i]].number == g->members[by_number[i - 1]].number)
-            group->whole = false;
-    if (group->count != group->size)
+            group->odd = true;
+    if (group->odd || group->count != group->size)
         group->whole = false;
     memcpy(&g->by_entered[group->first], by_number, group->count * sizeof(*by_number));
     sort(g, &g->by_entered[group->first], group->count, compare_entered);
@@ -264,11 +255,19 @@ static uint32_t count_missing(const struct dlr_wait_graph *g,
     return low;
 }
 
+static bool waits_for_neighbors(const struct dlr_wait_graph *g,
+                                const struct dlr_look_call *call,
+                                const struct dlr_wait_member *mine)
+{
+    return (dlr_call_kind(g->in, call->call) | dlr_call_kind(g->in, mine->comm->op)) &
+           DLR_CALL_NEIGHBORS;
+}
+
 /* Of several operations under way the wait may be for any: the first that somebody has
  * not come to counts.
  */
 static void wait_in_collective(const struct dlr_wait_graph *g, uint32_t rank,
-                               struct dlr_wait *w)
+                               struct dlr_wait *w, const struct dlr_look_call *call)
 {
     const struct dlr_wait_group *group = &g->groups[w->group];
     const struct dlr_wait_member *mine = member_of(g, rank, w->group);
@@ -281,7 +280,7 @@ static void wait_in_collective(const struct dlr_wait_graph *g, uint32_t rank,
         w->number = mine->comm->entered;
         w->for_whom = count_missing(g, group, w->number);
     }
-    w->partly = !group->whole;
+    w->partly = !group->whole || waits_for_neighbors(g, call, mine);
     if (w->for_whom > 0)
         w->kind = DLR_WAIT_AMONG;
     else if (group->idle_from < w->number)
@@ -294,12 +293,15 @@ static void wait_in_collective(const struct dlr_wait_graph *g, uint32_t rank,
 static bool fits(const struct dlr_judge_input *in, const struct dlr_look_call *a,
                  const struct dlr_look_call *b)
 {
-    const unsigned x = kind_of(in, a->call) & (DLR_CALL_SENDS | DLR_CALL_RECEIVES),
-                   y = kind_of(in, b->call) & (DLR_CALL_SENDS | DLR_CALL_RECEIVES);
+    const unsigned both = DLR_CALL_SENDS | DLR_CALL_RECEIVES,
+                   x = dlr_call_kind(in, a->call) & both,
+                   y = dlr_call_kind(in, b->call) & both;
 
+    if (x == both || y == both)
+        return true;
     if (a->tag != b->tag && a->tag != ANY_TAG && b->tag != ANY_TAG)
         return false;
-    return !x || !y || (x | y) == (DLR_CALL_SENDS | DLR_CALL_RECEIVES);
+    return !x || !y || (x | y) == both;
 }
 
 /* Whether the peer is in the call that this one needs. */
@@ -338,13 +340,14 @@ static void find_wait(const struct dlr_wait_graph *g, uint32_t rank, struct dlr_
                       const struct dlr_look_call *call)
 {
     w->used = true;
-    w->one_of = kind_of(g->in, call->call) & DLR_CALL_ONE_OF;
+    w->one_of = dlr_call_kind(g->in, call->call) & DLR_CALL_ONE_OF;
     w->kind = DLR_WAIT_UNKNOWN;
-    w->group = group_of(g, call->comm);
-    if (w->group == DLR_WAIT_NONE)
+    w->group = g->slots[slot_of(g, call->comm)];
+    if (w->group == DLR_WAIT_NONE || !member_of(g, rank, w->group) ||
+        g->groups[w->group].odd)
         return;
     if (call->peer == DLR_LOOK_NOBODY)
-        wait_in_collective(g, rank, w);
+        wait_in_collective(g, rank, w, call);
     else if (call->peer >= 0)
         wait_for_peer(g, rank, w, call);
     else if (call->peer == DLR_LOOK_ANY) {
@@ -377,7 +380,7 @@ static uint32_t lead_of(const struct dlr_judge_input *in, const struct dlr_look 
 {
     for (uint32_t i = 0; i < at; i++)
         if (of_rank[i].used && look->in[i].tid == look->in[at].tid &&
-            kind_of(in, look->in[at].call) & DLR_CALL_ONE_OF)
+            dlr_call_kind(in, look->in[at].call) & DLR_CALL_ONE_OF)
             return i;
     return at;
 }
@@ -394,7 +397,7 @@ static int find_waits(struct dlr_wait_graph *g)
         if (g->places[r] != DLR_PLACE_WAITS)
             continue;
         for (uint32_t i = 0; i < dlr_look_calls(look); i++) {
-            if (!dlr_call_is_background(look, &look->in[i]))
+            if (dlr_call_waits(g->in, look, &look->in[i]))
                 find_wait(g, r, &of_rank[i], &look->in[i]);
             of_rank[i].lead = r * DLR_LOOK_CALLS + lead_of(g->in, look, of_rank, i);
         }
@@ -412,11 +415,11 @@ static int compare_waits(const void *a, const void *b, void *graph)
     const struct dlr_wait_graph *g = graph;
     const struct dlr_wait *x = &g->waits[*(const uint32_t *)a],
                           *y = &g->waits[*(const uint32_t *)b];
-    int rc = compare(x->group, y->group);
 
-    if (!rc)
-        rc = compare(x->kind, y->kind);
-    return rc ? rc : compare(x->for_whom, y->for_whom);
+    if (x->group != y->group)
+        return compare(x->group, y->group);
+    return x->kind != y->kind ? compare(x->kind, y->kind)
+                              : compare(x->for_whom, y->for_whom);
 }
 
 static int compare_peers(const void *a, const void *b, void *graph)
@@ -481,7 +484,9 @@ const uint32_t *dlr_wait_graph_for(const struct dlr_wait_graph *g, uint32_t rank
 
 int dlr_wait_graph_init(struct dlr_wait_graph *g, const struct dlr_judge_input *in)
 {
-    int rc;
+    static int (*const parts[])(struct dlr_wait_graph *) = {
+        find_groups, find_members, sort_members, find_waits, sort_waits};
+    int rc = 0;
 
     *g = (struct dlr_wait_graph){.in = in};
     if (in->n > RANKS_MAX)
@@ -490,15 +495,10 @@ int dlr_wait_graph_init(struct dlr_wait_graph *g, const struct dlr_judge_input *
     if (!g->places)
         return -ENOMEM;
     for (uint32_t r = 0; r < in->n; r++)
-        g->places[r] = dlr_place_of(&in->ranks[r], r);
-    rc = find_groups(g);
-    if (rc >= 0)
-        rc = find_members(g);
-    if (rc >= 0)
-        rc = sort_members(g);
-    if (rc >= 0)
-        rc = find_waits(g);
-    return rc < 0 ? rc : sort_waits(g);
+        g->places[r] = dlr_place_of(in, r);
+    for (size_t i = 0; rc >= 0 && i < sizeof(parts) / sizeof(parts[0]); i++)
+        rc = parts[i](g);
+    return rc;
 }
 
 void dlr_wait_graph_done(struct dlr_wait_graph *g)

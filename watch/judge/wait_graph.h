@@ -23,6 +23,7 @@ struct dlr_wait_group {
     uint64_t id;
     uint32_t size;
     uint32_t first, count; /* in by_number and by_entered */
+    bool odd;              /* what its members say of it cannot all be true */
     bool whole;            /* all members are known */
     uint64_t idle_from;    /* an operation above may wait for one that has begun it */
     uint32_t waits, nwaits, any, nany; /* in waits: those with AMONG, with ANY */

@@ -10,9 +10,11 @@
 #include <cmocka.h>
 
 static const uint8_t calls[RIG_CALLS] = {
-    [RIG_ALLREDUCE] = DLR_CALL_SAME_BYTES,
     [RIG_SEND] = DLR_CALL_SENDS,
     [RIG_RECV] = DLR_CALL_RECEIVES,
+    [RIG_EXCHANGE] = DLR_CALL_SENDS | DLR_CALL_RECEIVES,
+    [RIG_FILE] = DLR_CALL_ALONE,
+    [RIG_NEIGHBORS] = DLR_CALL_NEIGHBORS,
     [RIG_RECV_ONE_OF] = DLR_CALL_RECEIVES | DLR_CALL_ONE_OF,
 };
 
@@ -85,6 +87,8 @@ void rig_begin(struct rig *rig, uint32_t rank, uint64_t comm, uint32_t call)
     struct dlr_look_comm *c = comm_of(&rig->looks[rank], comm);
 
     c->op = call;
+    c->type = 4;
+    c->bytes = 4096;
     c->entered++;
 }
 

@@ -22,6 +22,9 @@ enum {
     RIG_RECV,
     RIG_RECV_ONE_OF,
     RIG_WAIT,
+    RIG_EXCHANGE,
+    RIG_FILE,
+    RIG_NEIGHBORS,
     RIG_CALLS
 };
 

@@ -175,6 +175,7 @@ static void look_at_comms(const struct model *m, uint32_t rank, struct dlr_look 
                 .my_rank = (uint32_t)number,
                 .op = e->call,
                 .root = e->root,
+                .type = 4,
                 .bytes = 4096,
                 .entered = r->entered[c],
                 .left = r->left[c],

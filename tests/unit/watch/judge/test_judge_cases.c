@@ -154,6 +154,51 @@ static void message_that_does_not_arrive_is_the_network(void **state)
     rig_expect(&rig, STILL, DLR_BLAME_NETWORK, "0 1");
 }
 
+/* The lines of MPI_Sendrecv have one tag, whichever way the message goes. */
+static void exchange_that_does_not_end_is_the_network(void **state)
+{
+    rig_start(&rig, 2);
+    for (uint32_t r = 0; r < 2; r++) {
+        rig_wait(&rig, r, WORLD, RIG_EXCHANGE, 1 - (int)r, 5 + (int)r);
+        rig_wait(&rig, r, WORLD, RIG_EXCHANGE, 1 - (int)r, 5 + (int)r);
+    }
+    rig_expect(&rig, STILL, DLR_BLAME_NETWORK, "0 1");
+}
+
+static void poll_for_anything_is_no_deadlock(void **state)
+{
+    start_without(3, 1, 1);
+    rig_wait(&rig, 1, 0, RIG_WAIT, DLR_LOOK_ANY, 0);
+    rig_expect(&rig, UNKNOWN, DLR_BLAME_NO_DATA, "");
+    rig.looks[1].in[0].peer = DLR_LOOK_NOBODY; /* a wait for a window, or a file */
+    rig_expect(&rig, UNKNOWN, DLR_BLAME_NO_DATA, "");
+}
+
+static void who_reads_a_file_waits_for_nobody(void **state)
+{
+    start_without(3, 1, 1);
+    rig_wait(&rig, 1, 0, RIG_FILE, DLR_LOOK_NOBODY, 0);
+    rig_expect(&rig, STILL, DLR_BLAME_NOT_ENTERED, "1");
+}
+
+static void nobody_waits_for_no_process(void **state)
+{
+    start_without(3, 1, 1);
+    rig_wait(&rig, 1, WORLD, RIG_EXCHANGE, DLR_LOOK_NOBODY, 0);
+    rig_wait(&rig, 1, WORLD, RIG_EXCHANGE, 2, 0);
+    rig_expect(&rig, STUCK, DLR_BLAME_DEADLOCK, "1 2"); /* 2 is in the allreduce */
+}
+
+/* Of the members that have not come only some are waited for. */
+static void collective_of_neighbors_proves_nothing(void **state)
+{
+    rig_start(&rig, 3);
+    rig_enter(&rig, 0, WORLD, RIG_NEIGHBORS);
+    rig_wait(&rig, 2, WORLD, RIG_RECV, 0, 5);
+    rig_before(&rig, 1)->moved_ns--;
+    rig_expect(&rig, NONE, DLR_BLAME_NOBODY, "");
+}
+
 static void groups_in_another_order_are_a_deadlock(void **state)
 {
     const uint32_t members[] = {0, 1, 2, 3};
@@ -214,13 +259,13 @@ static void mismatch_of_two_names_both(void **state)
     rig_expect(&rig, STUCK, DLR_BLAME_MISMATCH, "0 1");
 }
 
-static void sizes_may_differ_where_the_call_lets_them(void **state)
+static void what_not_all_say_is_not_compared(void **state)
 {
     start_without(3, 3, 3);
-    for (uint32_t r = 0; r < 3; r++) {
-        rig.looks[r].comms[0].op = RIG_WAIT; /* any call that says nothing of sizes */
+    for (uint32_t r = 0; r < 3; r++)
         rig.looks[r].comms[0].bytes = r;
-    }
+    rig.looks[1].comms[0].type = 0; /* its sizes are its own */
+    rig.looks[2].comms[0].root = UINT32_MAX;
     rig_expect(&rig, STILL, DLR_BLAME_NETWORK, "0 1 2");
 }
 
@@ -367,13 +412,18 @@ int main(int argc, char **argv)
         TEST(sends_to_each_other_are_a_deadlock),
         TEST(message_with_another_tag_is_a_deadlock),
         TEST(message_that_does_not_arrive_is_the_network),
+        TEST(exchange_that_does_not_end_is_the_network),
+        TEST(poll_for_anything_is_no_deadlock),
+        TEST(who_reads_a_file_waits_for_nobody),
+        TEST(nobody_waits_for_no_process),
+        TEST(collective_of_neighbors_proves_nothing),
         TEST(groups_in_another_order_are_a_deadlock),
         TEST(receive_from_oneself_is_a_deadlock),
         TEST(deadlock_of_other_threads_is_not_proven),
         TEST(listener_does_not_hide_who_computes),
         TEST(mismatch_names_those_that_differ),
         TEST(mismatch_of_two_names_both),
-        TEST(sizes_may_differ_where_the_call_lets_them),
+        TEST(what_not_all_say_is_not_compared),
         TEST(state_of_the_process_says_what_it_is),
         TEST(one_stopped_inside_a_collective_is_named),
         TEST(stopped_or_suspended_job_is_not_hung),
