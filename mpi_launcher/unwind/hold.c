@@ -13,6 +13,7 @@
 
 #include "common/base/clock.h"
 
+#define ALONE_MS 5 /* for one thread to stop before the next one is held, too */
 #define PAGE 4096u
 #define PIECES (DLR_UNWIND_STACK / PAGE)
 
@@ -77,20 +78,11 @@ static void let_go(struct dlr_held *held, int status)
                            (void *)(long)(signal ? WSTOPSIG(status) : 0)) < 0;
 }
 
-static unsigned seize(struct dlr_held *held, unsigned n)
+static void seize(struct dlr_held *held)
 {
-    unsigned pending = 0;
-
-    for (unsigned i = 0; i < n; i++) {
-        struct dlr_held *h = &held[i];
-
-        h->rc = -ETIMEDOUT;
-        h->pending = ptrace(PTRACE_SEIZE, h->tid, NULL, NULL) == 0;
-        if (!h->pending || ptrace(PTRACE_INTERRUPT, h->tid, NULL, NULL) < 0)
-            h->rc = -errno;
-        pending += h->pending;
-    }
-    return pending;
+    held->pending = ptrace(PTRACE_SEIZE, held->tid, NULL, NULL) == 0;
+    if (!held->pending || ptrace(PTRACE_INTERRUPT, held->tid, NULL, NULL) < 0)
+        held->rc = -errno;
 }
 
 /* Those that have stopped; the number that has not. */
@@ -121,15 +113,15 @@ static unsigned collect(struct dlr_held *held, unsigned n, dlr_held_fn fn, void 
     return pending;
 }
 
-void dlr_hold_threads(struct dlr_held *held, unsigned n, int64_t deadline_ms,
-                      dlr_held_fn fn, void *arg)
+/* Until all of n have been let go, or the time is over. */
+static void wait_for(struct dlr_held *held, unsigned n, int64_t deadline_ms,
+                     dlr_held_fn fn, void *arg)
 {
-    unsigned pending = seize(held, n);
     sigset_t child;
 
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    while (pending && (pending = collect(held, n, fn, arg))) {
+    while (collect(held, n, fn, arg)) {
         int64_t left = deadline_ms - dlr_now_ms();
         struct timespec wait = {left / 1000, left % 1000 * 1000000};
 
@@ -137,6 +129,19 @@ void dlr_hold_threads(struct dlr_held *held, unsigned n, int64_t deadline_ms,
             break;
         sigtimedwait(&child, NULL, &wait);
     }
+}
+
+/* One after the other, so that none waits for others to be copied. */
+void dlr_hold_threads(struct dlr_held *held, unsigned n, int64_t deadline_ms,
+                      dlr_held_fn fn, void *arg)
+{
+    for (unsigned i = 0; i < n; i++)
+        held[i].rc = -ETIMEDOUT;
+    for (unsigned i = 0; i < n && dlr_now_ms() < deadline_ms; i++) {
+        seize(&held[i]);
+        wait_for(&held[i], 1, dlr_now_ms() + ALONE_MS, fn, arg);
+    }
+    wait_for(held, n, deadline_ms, fn, arg);
     for (unsigned i = 0; i < n; i++)
         if (held[i].pending) /* it has not stopped: at our end the kernel forgets us */
             ptrace(PTRACE_DETACH, held[i].tid, NULL, NULL);
