@@ -163,6 +163,10 @@ SH
         on n1 kill -USR2 "$(cat "$out.srun")"
         alice scancel -s USR1 "$job"
         wait_until '[ "$(cat "$out.usr1" "$out.usr2" 2>/dev/null | sort -u | wc -l)" -eq 4 ]'
+        if [ $mode = on ]; then # it does no harm to look at them
+            said=$(alice dlrover stacks "$job")
+            [[ $said == "job $job, run "*", round 0: 3 nodes"*"ranks 0-2"*bash* ]]
+        fi
         touch "$out.go"
         [ "$(await_job "$job")" = "COMPLETED 0:0" ]
         [ "$(wc -l <"$out.usr2")" -eq 3 ]
