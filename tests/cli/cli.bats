@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # The dlrover command as it is typed: help, slips, completion, manual. Needs no Slurm.
+# shellcheck disable=SC2030,SC2031 # each test is a shell of its own
 
 bats_require_minimum_version 1.5.0
 
@@ -325,7 +326,7 @@ job_options() { sed -nE 's/^ *\{"([a-z-]+)", DLR_OPT_[A-Z]*, FIELD\([a-z_]*\), "
     readme=$(sed -n 's/\\|/,/g; s/^| `--dlrover\([^`]*\)` | \([^|]*\) |.*/\1 | \2/p' README.md)
     while read -r name default; do
         n=$((n + 1)) option=-$name entry=--dlrover-$name
-        [ "$name" != enable ] || option= entry=--dlrover
+        [ "$name" != enable ] || option='' entry=--dlrover
         grep -qE "^\*$entry\*" man/spank_dlrover.8.scd || entry=$name # a setting
         grep -qE "^#   $name=$default( |\$)" etc/plugstack.conf.d/dlrover.conf ||
             { echo "etc/plugstack.conf.d/dlrover.conf does not have $name=$default"; bad=1; }
@@ -351,7 +352,7 @@ library_options() { sed -nE 's/^ *\{"(DLROVER_[A-Z_]*)", *DLR_OPT_[A-Z]*, *FIELD
     local n=0
     while read -r name default; do
         n=$((n + 1))
-        sed -n "/^\*$name\*\$/,/^\$/p" man/libdlrover.3.scd | grep -qE "Default(, or)? _?$default[_.;:]" ||
+        sed -n "/^\*$name\*\$/,/^\$/p" man/libdlrover.3.scd | grep -qE "Default(, or)? _?${default}[_.;:]" ||
             { echo "libdlrover(3) does not say $name: Default $default"; return 1; }
     done < <(library_options)
     [ "$n" -eq "$(grep -c '^    {"DLROVER_' ckpt/client/conf.c)" ]
