@@ -90,5 +90,5 @@ two_mpich() {
 @test "without a page the library does nothing" {
     run -0 --separate-stderr timeout 120 mpirun --oversubscribe -np 2 env "LD_PRELOAD=$LIBRARY" "$BIN/with_tool"
     [ "$(grep -c '^tool 3, watch 0,' <<<"$output")" -eq 2 ]
-    [ -z "$stderr" ]
+    [[ $stderr != *ld.so* && $stderr != *dlrover* ]]
 }
