@@ -6,6 +6,7 @@
 
 #include "ckpt/client/copy.h"
 #include "common/base/str.h"
+#include "common/local/program_rank.h"
 
 #define FIELD(f) offsetof(struct dlr_client_conf, f)
 #define DIR_DEFAULT "./dlrover-ckpt"
@@ -37,74 +38,7 @@ static const struct dlr_opt opts[] = {
      "longest wait for the agent in open and restore"},
     DLR_OPT_END,
 };
-
-/* The launcher closest to the program first: mpirun in a batch script leaves Slurm's
- * variables of the script in place.
- */
-static const struct {
-    const char *rank, *world;
-} sources[] = {
-    {"RANK",                 "WORLD_SIZE"},
-    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-    {"PMI_RANK",             "PMI_SIZE"},
-    {"SLURM_PROCID",         "SLURM_NTASKS"},
-};
 /* clang-format on */
-
-static int set_place(int rank, int world, const char *from,
-                     struct dlr_client_conf *conf, struct dlr_err *err)
-{
-    if (rank < 0 || world <= rank)
-        return dlr_fail(err, -EINVAL, "rank %d of %d (%s) cannot be", rank, world,
-                        from);
-    conf->rank = rank;
-    conf->world = world;
-    return 0;
-}
-
-static bool same(const char *name, const char *value)
-{
-    const char *other = getenv(name);
-
-    return other && dlr_streq(value, other);
-}
-
-/* The plugin gives each task RANK and WORLD_SIZE; a launcher below the task may have
- * said otherwise with names of its own, and left these alone.
- */
-static bool are_the_tasks(const char *rank, const char *world)
-{
-    return rank && world && getenv("DLROVER_ROUND") && same("SLURM_PROCID", rank) &&
-           same("SLURM_NTASKS", world);
-}
-
-static int find_place(struct dlr_client_conf *conf, struct dlr_err *err)
-{
-    bool tasks = are_the_tasks(getenv(sources[0].rank), getenv(sources[0].world));
-
-    if (getenv("DLROVER_WARM"))
-        return dlr_fail(err, -EAGAIN,
-                        "this process runs ahead on a spare and has no rank yet: open "
-                        "the checkpoint inside the round");
-    for (unsigned i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
-        const char *r = getenv(sources[i].rank), *w = getenv(sources[i].world);
-        unsigned rank, world;
-
-        if (!r || !w)
-            continue;
-        /* 0 of 1 in every task: the shell was a launcher's from which the job was
-         * submitted
-         */
-        if (tasks && (i == 0 || dlr_streq(w, "1")))
-            continue;
-        if (dlr_parse_uint(r, INT_MAX, &rank) < 0 ||
-            dlr_parse_uint(w, INT_MAX, &world) < 0)
-            return dlr_fail(err, -EINVAL, "%s='%s' and %s='%s' must be numbers",
-                            sources[i].rank, r, sources[i].world, w);
-        return set_place((int)rank, (int)world, sources[i].rank, conf, err);
-    }
-    return set_place(0, 1, "default", conf, err);
-}
 
 static void take(unsigned given, unsigned *field)
 {
@@ -139,6 +73,12 @@ int dlr_client_conf_load(const struct dlr_ckpt_conf *given, struct dlr_client_co
     dir = given->dir ? given->dir : dir && *dir ? dir : DIR_DEFAULT;
     if (dlr_format(ret->dir, sizeof(ret->dir), "%s", dir) < 0)
         return dlr_fail(err, -ENAMETOOLONG, "the directory's name is too long");
-    return given->world > 0 ? set_place(given->rank, given->world, "given", ret, err)
-                            : find_place(ret, err);
+    if (given->world <= 0)
+        return dlr_program_rank(&ret->rank, &ret->world, err);
+    if (given->rank < 0 || given->world <= given->rank)
+        return dlr_fail(err, -EINVAL, "rank %d of %d (given) cannot be", given->rank,
+                        given->world);
+    ret->rank = given->rank;
+    ret->world = given->world;
+    return 0;
 }

@@ -14,11 +14,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ckpt/supervised/agent_socket.h"
 #include "ckpt/supervised/lease.h"
 #include "ckpt/supervised/supervised.h"
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "common/local/agent_socket.h"
 #include "common/local/message.h"
 
 #define ENVIRONMENT_MAX (8u << 20)

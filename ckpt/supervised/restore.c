@@ -12,10 +12,10 @@
 #include "ckpt/restore/load.h"
 #include "ckpt/restore/reshape.h"
 #include "ckpt/slot/meta.h"
-#include "ckpt/supervised/agent_socket.h"
 #include "ckpt/supervised/supervised.h"
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
+#include "common/local/agent_socket.h"
 
 /* A slot must be what the agent said it is: of this version, rank and number of ranks.
  */

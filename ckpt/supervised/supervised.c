@@ -17,11 +17,11 @@
 #include "ckpt/client/oom.h"
 #include "ckpt/client/region_layout.h"
 #include "ckpt/slot/meta.h"
-#include "ckpt/supervised/agent_socket.h"
 #include "ckpt/supervised/lease.h"
 #include "ckpt/supervised/supervised.h"
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "common/local/agent_socket.h"
 #include "common/local/message.h"
 
 static int map_page(struct dlr_ckpt *ck, int fd)

@@ -53,7 +53,8 @@ enum dlr_local_type {
      * fds: its stdout, its stderr, its environment (from dlrover-relay)
      */
     DLR_LOCAL_RELAY = 26,
-    DLR_LOCAL_WARM = 27, /* it waits for a rank, without one; as STAY */
+    DLR_LOCAL_WARM = 27,  /* it waits for a rank, without one; as STAY */
+    DLR_LOCAL_WATCH = 28, /* round, rank, arg[0] = 1: calls are told; as PEEK */
 
     /* agent -> worker */
     /* arg[0] = 1: restore (arg[1], step) = version's (round, step), arg[2] = slot
@@ -69,12 +70,13 @@ enum dlr_local_type {
      */
     DLR_LOCAL_PEEKED = 35,
     DLR_LOCAL_BAD_REPORTED = 36, /* answer to DLR_LOCAL_BAD: the supervisor is told */
-    /* in place of WELCOME or RELAYED: arg[1] = errno, text = why */
+    /* in place of WELCOME, RELAYED or WATCHED: arg[1] = errno, text = why */
     DLR_LOCAL_REFUSED = 37,
     DLR_LOCAL_PARK = 38, /* round: it has ended */
     DLR_LOCAL_JOIN = 39, /* round, rank, arg[0] = task's pid, fds of DLR_LOCAL_RELAY */
     DLR_LOCAL_RELAYED = 40,   /* arg[0] = pid of the process that goes on */
     DLR_LOCAL_RELAY_END = 41, /* arg[0] = wait status: it has ended so */
+    DLR_LOCAL_WATCHED = 42,   /* round, rank; fds: watch page, ring if there is one */
 
     /* agent -> data process */
     /* round; text = JSON, see docs/protocol.md, in parts (common/local/split.h): arg[0]
@@ -96,16 +98,14 @@ enum dlr_local_type {
      * version (arg[2], arg[3]), where the rank has one more slot for it
      */
     DLR_LOCAL_D_COMMIT = 53,
-    /* arg[0] = version's round, step: kill every version newer */
-    DLR_LOCAL_D_DROP = 54,
+    DLR_LOCAL_D_DROP = 54,  /* arg[0] = version's round, step: kill all newer */
     DLR_LOCAL_D_ABORT = 55, /* arg[0] = version's round, step: this one is DEAD */
     DLR_LOCAL_D_ADOPT = 56, /* D_LOAD of another run's file: the slot gets our key */
     /* rank, round, step, arg[0] = version's round (UINT32_MAX: every version), arg[1] =
      * id, text = "WORLD RANK*COEF ..": make this slot of those
      */
     DLR_LOCAL_D_PARITY = 57,
-    /* arg[0] = bytes per second of sends that are paced, 0 any */
-    DLR_LOCAL_D_PACE = 58,
+    DLR_LOCAL_D_PACE = 58, /* arg[0] = bytes per second of paced sends, 0 any */
 
     /* data process -> agent */
     DLR_LOCAL_D_HELLO = 64, /* text = UCX address in hex */

@@ -27,6 +27,7 @@
 #include "mpi_launcher/agent/snapshots/ranks.h"
 #include "mpi_launcher/agent/snapshots/save.h"
 #include "mpi_launcher/agent/startup.h"
+#include "mpi_launcher/agent/tasks/watch.h"
 
 #define EXIT_USAGE 2
 #define LEAVE_MS 5000 /* an agent before this one may take to end */
@@ -238,6 +239,8 @@ static void get_steps(void *arg, uint64_t *ret_min, uint64_t *ret_max)
     struct dlr_agent *a = arg;
 
     dlr_agent_ranks_steps(a->snapshots, ret_min, ret_max);
+    if (*ret_max == DLR_PAGE_NEVER) /* it keeps no snapshots */
+        dlr_agent_tasks_steps(a->tasks, ret_min, ret_max);
 }
 
 static void before_task_ends(void *arg)

@@ -45,6 +45,17 @@ pid_t dlr_procid_parent(pid_t pid)
     return rc < 0 ? rc : parent;
 }
 
+int dlr_procid_state(pid_t pid, uint64_t *ret_start, char *ret_state)
+{
+    unsigned long long start;
+    int parent, rc;
+
+    rc = read_stat(pid, ret_state, &parent, &start);
+    if (rc == 0)
+        *ret_start = start;
+    return rc;
+}
+
 int dlr_procid_of(pid_t pid, struct dlr_procid *ret)
 {
     struct dlr_procid id = {.pid = pid};

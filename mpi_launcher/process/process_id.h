@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define DLR_PROCID_HOST 65
@@ -23,6 +24,10 @@ int dlr_procid_of(pid_t pid, struct dlr_procid *ret);
 
 /* Its parent, also of one that waits to be reaped; -ESRCH when it is gone. */
 pid_t dlr_procid_parent(pid_t pid);
+
+/* What proc(5) calls its state, 'Z' too, and its start as in struct dlr_procid; -ESRCH.
+ */
+int dlr_procid_state(pid_t pid, uint64_t *ret_start, char *ret_state);
 
 /* True when that very process runs on this host. One of another host cannot be asked:
  * false.

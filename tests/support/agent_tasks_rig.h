@@ -34,7 +34,10 @@ static struct rig {
     char dir[64], socket[96];
     int fd; /* of the slurmstepd, or of a worker */
     pid_t task;
-    bool serves; /* the snapshots know the worker */
+    bool serves;   /* the snapshots know the worker */
+    int32_t saves; /* the rank with a checkpoint, which says: */
+    uint64_t step;
+    bool restoring;
     char said[1024];
     const char *awaited; /* the message after which the loop ends */
 } rig;
@@ -83,6 +86,15 @@ void dlr_agent_ranks_hello(struct dlr_agent_snapshots *s, struct dlr_agent_conn 
     dlr_agent_end(rig.base);
 }
 
+bool dlr_agent_ranks_told(struct dlr_agent_snapshots *s, int32_t rank,
+                          uint64_t *ret_step, uint64_t *ret_ns, bool *ret_restoring)
+{
+    *ret_step = rig.step;
+    *ret_ns = 2000;
+    *ret_restoring = rig.restoring;
+    return rank == rig.saves;
+}
+
 bool dlr_agent_ranks_serves(const struct dlr_agent_snapshots *s,
                             const struct dlr_agent_conn *c)
 {
@@ -108,12 +120,14 @@ void dlr_agent_fetch_gone(struct dlr_agent_snapshots *s, const struct dlr_agent_
 static inline int setup(void **state)
 {
     rig = (struct rig){.fd = -1,
+                       .saves = -1,
                        .dir = "/dev/shm/dlr-test-tasks.XXXXXX",
                        .round = {.known = true, .round = 2}};
     if (!mkdtemp(rig.dir))
         return -1;
     dlr_format(rig.self.conf.memory, DLR_OPT_TEXT, "%s", rig.dir);
-    dlr_format(rig.self.run.job, sizeof(rig.self.run.job), "no job");
+    /* of this program alone: the sweep finds processes by it */
+    dlr_format(rig.self.run.job, sizeof(rig.self.run.job), "no job %d", (int)getpid());
     dlr_format(rig.socket, sizeof(rig.socket), "%s/agent.sock", rig.dir);
     rig.base = dlr_agent_base_new(NULL, NULL);
     rig.tasks = dlr_agent_tasks_new(rig.base, &rig.self, &rig.round, NULL);

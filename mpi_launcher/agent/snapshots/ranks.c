@@ -240,6 +240,19 @@ void dlr_agent_ranks_steps(const struct dlr_agent_snapshots *s, uint64_t *ret_mi
     }
 }
 
+bool dlr_agent_ranks_told(struct dlr_agent_snapshots *s, int32_t rank,
+                          uint64_t *ret_step, uint64_t *ret_ns, bool *ret_restoring)
+{
+    const struct dlr_agent_rank *r = dlr_agent_rank(s, rank, false);
+
+    if (!r || !r->page)
+        return false;
+    *ret_step = r->page->begun_step;
+    *ret_ns = r->page->progress_ns;
+    *ret_restoring = s->round->has_restore && !r->restored;
+    return true;
+}
+
 void dlr_agent_ranks_pages(struct dlr_agent_snapshots *s,
                            void (*fn)(void *arg, struct dlr_page *page), void *arg)
 {

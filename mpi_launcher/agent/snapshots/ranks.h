@@ -29,6 +29,12 @@ void dlr_agent_ranks_leave(struct dlr_agent_snapshots *s,
 void dlr_agent_ranks_gone(struct dlr_agent_snapshots *s,
                           const struct dlr_agent_conn *c);
 
+/* What the page of a rank's worker says: the step that it has begun (DLR_PAGE_NEVER:
+ * none), when that was, and whether it is still restoring. False: it has no page.
+ */
+bool dlr_agent_ranks_told(struct dlr_agent_snapshots *s, int32_t rank,
+                          uint64_t *ret_step, uint64_t *ret_ns, bool *ret_restoring);
+
 /* A worker has restored, or could not. */
 void dlr_agent_ranks_restored(struct dlr_agent_snapshots *s,
                               const struct dlr_local_msg *msg);

@@ -101,6 +101,11 @@ static int on_first(struct dlr_agent_conn *c, struct dlr_local_msg *m)
             return -ESTALE;
         dlr_agent_peek(tasks->snapshots, c, m->arg[0]);
         return 0;
+    case DLR_LOCAL_WATCH: /* as PEEK */
+        if (!dlr_agent_round_is(tasks->round, m->round))
+            return -ESTALE;
+        dlr_agent_watch_open(tasks->watch, c, m);
+        return 0;
     case DLR_LOCAL_BAD:
         if (!dlr_agent_round_is(tasks->round, m->round))
             return -ESTALE;
@@ -256,6 +261,7 @@ void dlr_agent_tasks_round(struct dlr_agent_tasks *tasks)
 {
     tasks->lost = 0;
     tasks->asked = tasks->round->gathered;
+    dlr_agent_watch_round(tasks->watch);
     dlr_agent_stay_round(tasks);
     dlr_agent_warm_round(tasks);
     drop_workers(tasks, tasks->round->round);
@@ -293,6 +299,7 @@ struct dlr_agent_tasks *dlr_agent_tasks_free(struct dlr_agent_tasks *tasks)
         return NULL;
     zlistx_destroy(&tasks->conns);
     zlistx_destroy(&tasks->all);
+    tasks->watch = dlr_agent_watch_free(tasks->watch);
     if (tasks->listen_fd >= 0)
         close(tasks->listen_fd);
     free(tasks);
@@ -316,5 +323,7 @@ struct dlr_agent_tasks *dlr_agent_tasks_new(struct dlr_agent_base *base,
     tasks->kill_up_to_round = -1;
     tasks->conns = zlistx_new();
     tasks->all = zlistx_new();
-    return tasks->conns && tasks->all ? tasks : dlr_agent_tasks_free(tasks);
+    tasks->watch = dlr_agent_watch_new(round);
+    return tasks->conns && tasks->all && tasks->watch ? tasks
+                                                      : dlr_agent_tasks_free(tasks);
 }

@@ -7,6 +7,7 @@
 
 #include "mpi_launcher/agent/base/conn.h"
 #include "mpi_launcher/agent/tasks/tasks.h"
+#include "mpi_launcher/agent/tasks/watch.h"
 
 /* A task as a process. */
 struct dlr_agent_task {
@@ -53,6 +54,7 @@ struct dlr_agent_tasks {
     const struct dlr_agent_self *self;
     const struct dlr_agent_round *round;
     struct dlr_agent_snapshots *snapshots;
+    struct dlr_agent_watch *watch;
     void (*before_end)(void *arg); /* or NULL */
     void *before_end_arg;
     int listen_fd;            /* -1: not */

@@ -39,11 +39,15 @@ static int run_ahead(void)
 
 static int warm_up(const char *word, bool command)
 {
-    json_t *msg =
-        json_pack("{s:i, s:i, s:b, s:[s,s], s:[s,s,s], s:s}", "round", 2, "processes",
-                  1, "command", command, "words", word, "ahead", "env",
-                  "DLROVER_RUN=", "SLURM_JOB_ID=no job", "DLROVER_ROUND=2", "cwd", "/");
-    int rc = dlr_agent_tasks_warm_up(rig.tasks, msg);
+    char job[64];
+    json_t *msg;
+    int rc;
+
+    dlr_format(job, sizeof(job), "SLURM_JOB_ID=%s", rig.self.run.job);
+    msg = json_pack("{s:i, s:i, s:b, s:[s,s], s:[s,s,s], s:s}", "round", 2, "processes",
+                    1, "command", command, "words", word, "ahead", "env",
+                    "DLROVER_RUN=", job, "DLROVER_ROUND=2", "cwd", "/");
+    rc = dlr_agent_tasks_warm_up(rig.tasks, msg);
 
     json_decref(msg);
     return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ckpt/supervised/agent_socket.h"
+#include "common/local/agent_socket.h"
 
 #include <errno.h>
 #include <limits.h>

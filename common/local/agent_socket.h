@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way from a worker to its node's agent, also out of a container. */
-#ifndef DLR_CKPT_SUPERVISED_AGENT_SOCKET_H
-#define DLR_CKPT_SUPERVISED_AGENT_SOCKET_H
+/* The way from a task to its node's agent, also out of a container. */
+#ifndef DLR_COMMON_LOCAL_AGENT_SOCKET_H
+#define DLR_COMMON_LOCAL_AGENT_SOCKET_H
 
 #include <stdint.h>
 
