@@ -9,8 +9,8 @@
 #include "watch/page.h"
 #include "watch/ring.h"
 
-/* Makes a page or a ring of zeros into an empty one. records: 0 (no ring) or a power of
- * two.
+/* Makes a page or a ring of zeros into an empty one. pid: who has asked for it, 0: not
+ * known. records: 0 (no ring yet) or a power of two.
  */
 void dlr_watch_page_init(struct dlr_watch_page *page, int32_t rank, uint32_t round,
                          uint32_t pid, uint32_t records, uint64_t now_ns);

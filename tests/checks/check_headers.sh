@@ -15,5 +15,7 @@ while read -r header; do
         bad=1
     fi
 done < <(find common device hwloc_topo ckpt health mpi_launcher spank watch interpose -name '*.h' | sort)
-echo '#include "ckpt/ckpt.h"' | g++ -std=c++11 -Wall -Wextra -Werror -I. -x c++ -fsyntax-only - || bad=1
+for header in ckpt/ckpt.h watch/client/watch.h; do
+    echo "#include \"$header\"" | g++ -std=c++11 -Wall -Wextra -Werror -I. -x c++ -fsyntax-only - || bad=1
+done
 exit "$bad"

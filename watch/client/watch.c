@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "watch/client/watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/base/cleanup.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/str.h"
+#include "common/local/agent_socket.h"
+#include "common/local/message.h"
+#include "common/local/program_rank.h"
+#include "watch/map.h"
+#include "watch/write.h"
+
+#define WATCH_OPEN_MS 5000 /* the agent may take to connect, and to answer */
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+struct dlr_watch {
+    struct dlr_watch_map map;
+};
+
+static uint64_t now(void)
+{
+    return (uint64_t)dlr_now_ns();
+}
+
+static void close_all(const int *fds, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        close(fds[i]);
+}
+
+/* Asks the agent for the page. */
+static int ask(struct dlr_watch *w, unsigned round, int rank, struct dlr_err *err)
+{
+    int fds[DLR_LOCAL_FDS], rc;
+    DLR_AUTO_FREE struct dlr_local_msg *msg = malloc(sizeof(*msg));
+    DLR_AUTO_CLOSE int sock = -1;
+    unsigned n = 0;
+
+    if (!msg)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    rc = dlr_agent_socket_connect(WATCH_OPEN_MS, &sock, err);
+    if (rc < 0)
+        return rc;
+    dlr_local_init(msg, DLR_LOCAL_WATCH);
+    msg->round = round;
+    msg->rank = rank;
+    rc = dlr_local_send(sock, msg, NULL, 0);
+    rc = rc < 0 ? rc : dlr_local_recv(sock, msg, fds, &n);
+    if (rc <= 0)
+        return dlr_fail(err, rc < 0 ? rc : -ECONNRESET, "the agent does not answer");
+    if (msg->type == DLR_LOCAL_WATCHED && n > 0)
+        rc = dlr_watch_map_open(&w->map, fds[0], -1, err);
+    else
+        rc = dlr_fail(err, -ENOTSUP, "the agent gives no page: %s", msg->text);
+    close_all(fds, n);
+    return rc;
+}
+
+int dlr_watch_open(struct dlr_watch **ret_w)
+{
+    const char *socket = getenv("DLROVER_AGENT_SOCKET"),
+               *round = getenv("DLROVER_ROUND");
+    DLR_AUTO_FREE struct dlr_watch *w = calloc(1, sizeof(*w));
+    int rank, world, rc = 0;
+    struct dlr_err err;
+    unsigned number;
+
+    if (!w)
+        return -ENOMEM;
+    if (socket && *socket && round && dlr_parse_uint(round, UINT32_MAX, &number) == 0) {
+        rc = dlr_program_rank(&rank, &world, &err);
+        if (rc == -EINVAL)
+            return rc;
+        rc = rc < 0 ? rc : ask(w, number, rank, &err);
+        if (rc < 0)
+            dlr_debug("not watched: %s", err.text);
+    }
+    if (w->map.page) {
+        dlr_watch_put_flag(w->map.page, DLR_WATCH_FINISHED, false);
+        dlr_watch_put_flag(w->map.page, DLR_WATCH_SEEN_STEPS, true);
+    }
+    *ret_w = DLR_STEAL(w);
+    return 0;
+}
+
+int dlr_watch_active(const struct dlr_watch *w)
+{
+    return w->map.page != NULL;
+}
+
+void dlr_watch_step(struct dlr_watch *w, uint64_t step)
+{
+    if (w->map.page)
+        dlr_watch_put_step(w->map.page, step, now());
+}
+
+void dlr_watch_total(struct dlr_watch *w, uint64_t total)
+{
+    if (w->map.page)
+        dlr_watch_put_total(w->map.page, total);
+}
+
+void dlr_watch_phase(struct dlr_watch *w, const char *name, unsigned limit_s)
+{
+    if (w->map.page)
+        dlr_watch_put_phase(w->map.page, name, limit_s * NS_PER_SECOND, now());
+}
+
+void dlr_watch_pause(struct dlr_watch *w)
+{
+    if (w->map.page)
+        dlr_watch_put_flag(w->map.page, DLR_WATCH_PAUSED, true);
+}
+
+void dlr_watch_resume(struct dlr_watch *w)
+{
+    if (w->map.page)
+        dlr_watch_put_flag(w->map.page, DLR_WATCH_PAUSED, false);
+}
+
+void dlr_watch_close(struct dlr_watch *w)
+{
+    if (!w)
+        return;
+    if (w->map.page)
+        dlr_watch_put_flag(w->map.page, DLR_WATCH_FINISHED, true);
+    dlr_watch_map_close(&w->map);
+    free(w);
+}
