@@ -14,8 +14,9 @@ if typing.TYPE_CHECKING:
 
     from ._resilient import Round
     from ._torch import Bound
+    from ._watch import Watch
 
-__all__ = ["Checkpoint", "Error", "RoundEnded", "SavedRegion", "bind", "resilient", "round"]
+__all__ = ["Checkpoint", "Error", "RoundEnded", "SavedRegion", "bind", "pause", "phase", "resilient", "round", "watch"]
 
 
 def bind(model: torch.nn.Module, optimizer: typing.Any = None, extra: typing.Any = None,
@@ -45,6 +46,27 @@ def round() -> Round:  # pylint: disable=redefined-builtin
     from ._resilient import Round as Context  # pylint: disable=import-outside-toplevel
 
     return Context()
+
+
+def watch(total: int | None = None) -> Watch:
+    """Says how far the program is: step() of what is returned at each step, total how many there will be (docs/watch.md).
+    bind().step() and Checkpoint.begin() tell steps by themselves. Without a job it does nothing. Blocks 5 s at most.
+    """
+    from ._watch import watch as watch_process  # pylint: disable=import-outside-toplevel
+
+    return watch_process(total)
+
+
+def phase(name: str, limit: float | str | None = None) -> typing.ContextManager[None]:
+    """`with dlrover.phase("eval", limit="20m"):` what the program does in place of steps, and for how long at most
+    (90, "90s", "20m", "2h"; None: not known). ValueError for another limit.
+    """
+    return watch().phase(name, limit)
+
+
+def pause() -> typing.ContextManager[None]:
+    """`with dlrover.pause():` the program waits on purpose, for as long as it takes."""
+    return watch().pause()
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds libdlrover and declares its calls, as <dlrover/ckpt.h> has them."""
+"""Finds libdlrover and declares its calls, as <dlrover/ckpt.h>, <dlrover/resilient.h> and <dlrover/watch.h> have them."""
 import ctypes
 import os
 import shutil
@@ -69,6 +69,14 @@ CALLS = {
     "dlr_resilient_open": (ctypes.c_int, ctypes.POINTER(HANDLE)),
     "dlr_resilient_wait": (ctypes.c_int, HANDLE, ctypes.c_int),
     "dlr_resilient_next": (ctypes.c_int, HANDLE),
+    "dlr_watch_open": (ctypes.c_int, ctypes.POINTER(HANDLE)),
+    "dlr_watch_active": (ctypes.c_int, HANDLE),
+    "dlr_watch_step": (None, HANDLE, ctypes.c_uint64),
+    "dlr_watch_total": (None, HANDLE, ctypes.c_uint64),
+    "dlr_watch_phase": (None, HANDLE, ctypes.c_char_p, ctypes.c_uint),
+    "dlr_watch_pause": (None, HANDLE),
+    "dlr_watch_resume": (None, HANDLE),
+    "dlr_watch_close": (None, HANDLE),
 }
 
 

@@ -44,6 +44,13 @@ spoil() { # FILE
     [ "$output" = 3 ]
 }
 
+@test "what a program tells of its steps and phases is on its page" {
+    run "$python" tests/python/python_watch.py
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == "ok, "* ]]
+}
+
 @test "a killed training with Adam ends with the same bits" {
     train adam
     [ "${again%%$'\n'*}" = "from 5" ]

@@ -2,6 +2,7 @@
 """A node's agent as a rank of python_state.py meets it under a job (dlr_local(5)): it offers a version that
 another number of ranks made and whose slots are files, as a requeued job does.
 """
+import fcntl
 import mmap
 import os
 import socket
@@ -10,8 +11,9 @@ import threading
 
 HEAD = struct.Struct("<IHHIiQ4QII")  # magic, version, type, round, rank, step, arg[4], bytes of text, 0
 MAGIC, VERSION = 0x4c524c44, 2
-HELLO, RESTORED, PEEK, WELCOME, GO, PEEKED = 16, 20, 22, 32, 34, 35
+HELLO, RESTORED, PEEK, WATCH, WELCOME, GO, PEEKED, WATCHED = 16, 20, 22, 28, 32, 34, 35, 42
 ROUND = 4
+WATCH_BYTES, F_ADD_SEALS, F_SEAL_SHRINK = 32768, 1033, 2
 
 
 def _page(rank):
@@ -25,6 +27,16 @@ def _page(rank):
     return fd
 
 
+def _watch_page(rank):
+    """A watch page on which nothing was told."""
+    fd = os.memfd_create("watch", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.truncate(fd, WATCH_BYTES)
+    fcntl.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)
+    os.pwrite(fd, struct.pack("<4sIiI", b"DLW1", WATCH_BYTES, rank, ROUND), 0)
+    os.pwrite(fd, b"\xff" * 8, 72)
+    return fd
+
+
 class Agent:
     """While it is entered it is the agent of this process, which is the rank. restored: the errno that
     the rank told, None before; peeked: whose slots it asked for.
@@ -34,6 +46,7 @@ class Agent:
         self._dir, self._rank, self._step, self._made_by = directory, rank, step, made_by
         self._path = os.path.join(directory, "agent")
         self.restored, self.peeked = None, []
+        self.watch = _watch_page(rank)
 
     def __enter__(self):
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -71,6 +84,8 @@ class Agent:
             page = _page(self._rank)
             self._say(conn, WELCOME, [1, 0, 0, self._made_by], "cluster.7.run", [page])
             os.close(page)
+        elif kind == WATCH:
+            self._say(conn, WATCHED, [0] * 4, "", [self.watch])
         elif kind == PEEK:
             self.peeked.append(arg[0])
             name = f"r{arg[0]}-{self._step}.safetensors"
