@@ -221,7 +221,7 @@ static void mark_group(struct dlr_blames *s, uint32_t group)
     mark_any(s, group, false, DLR_BLAME_ANY_PEER);
 }
 
-/* Whether another request of which one is enough may still be answered. */
+/* Whether another request of the call may be the one that is missing. */
 static bool has_way_out(const struct dlr_blames *s, uint32_t wait)
 {
     const uint32_t from = wait - wait % DLR_LOOK_CALLS;
@@ -237,6 +237,18 @@ static bool has_way_out(const struct dlr_blames *s, uint32_t wait)
     return false;
 }
 
+/* A request to one that has left may have ended before, where the call has others. */
+static void mark_peer(struct dlr_blames *s, uint32_t wait)
+{
+    const struct dlr_wait *w = &s->g->waits[wait];
+
+    if (w->one_of && w->partly && s->g->places[w->for_whom] == DLR_PLACE_LEFT)
+        return;
+    if (!has_way_out(s, wait))
+        dlr_blames_obstacle(s, w->for_whom,
+                            w->one_of ? DLR_BLAME_ANY_PEER : DLR_BLAME_PEER);
+}
+
 static int mark_obstacles(struct dlr_blames *s)
 {
     const struct dlr_wait_graph *g = s->g;
@@ -244,8 +256,8 @@ static int mark_obstacles(struct dlr_blames *s)
     for (uint32_t i = 0; i < s->n * DLR_LOOK_CALLS; i++) {
         const struct dlr_wait *w = &g->waits[i];
 
-        if (w->used && w->kind == DLR_WAIT_PEER && !has_way_out(s, i))
-            dlr_blames_obstacle(s, w->for_whom, DLR_BLAME_PEER);
+        if (w->used && w->kind == DLR_WAIT_PEER)
+            mark_peer(s, i);
         if (w->used && w->kind == DLR_WAIT_INSIDE && w->number > s->inside[w->group])
             s->inside[w->group] = w->number;
     }

@@ -71,9 +71,9 @@ static unsigned count_calls(const struct judging *j, uint32_t rank,
 }
 
 /* Those that stand for too long where all that they wait for has been begun by the
- * others. How many.
+ * others, for sure or as far as it can be said. How many.
  */
-static uint32_t mark_network(struct judging *j)
+static uint32_t mark_network(struct judging *j, bool sure)
 {
     uint32_t marked = 0;
 
@@ -81,7 +81,7 @@ static uint32_t mark_network(struct judging *j)
         unsigned flight, unknown;
 
         if (j->g->places[r] != DLR_PLACE_WAITS || !is_late(j, r) ||
-            count_calls(j, r, &flight, &unknown) != flight)
+            count_calls(j, r, &flight, &unknown) != flight || (sure && unknown))
             continue;
         dlr_blames_add(&j->found, r, DLR_BLAME_NETWORK);
         marked++;
@@ -135,11 +135,15 @@ static enum dlr_blame blame_of_all(struct judging *j)
 {
     const size_t *at = j->places;
 
-    if (mark_network(j))
+    if (mark_network(j, true))
         return DLR_BLAME_NETWORK;
     if (at[DLR_PLACE_MOVES] || at[DLR_PLACE_EXCUSED])
         return DLR_BLAME_NOBODY;
-    if (at[DLR_PLACE_UNKNOWN] || waits_for_unknown(j))
+    if (at[DLR_PLACE_UNKNOWN])
+        return DLR_BLAME_NO_DATA;
+    if (mark_network(j, false))
+        return DLR_BLAME_NETWORK;
+    if (waits_for_unknown(j))
         return DLR_BLAME_NO_DATA;
     if (at[DLR_PLACE_WAITS] || at[DLR_PLACE_LEFT] == j->n)
         return DLR_BLAME_NOBODY;

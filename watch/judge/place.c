@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "watch/judge/place.h"
 
+#define ANY_TAG (-1)
 #define TICK_NS 20000000u /* the times of a call may be those of the kernel's ticks */
 
 static bool comms_moved(const struct dlr_look *a, const struct dlr_look *b)
@@ -55,6 +56,22 @@ bool dlr_call_waits(const struct dlr_judge_input *in, const struct dlr_look *loo
     if (call->peer == DLR_LOOK_ANY && !dlr_call_is_main(look, call))
         return false;
     return !is_background(look, call);
+}
+
+enum dlr_fit dlr_call_fits(const struct dlr_judge_input *in,
+                           const struct dlr_look_call *a, const struct dlr_look_call *b)
+{
+    const unsigned both = DLR_CALL_SENDS | DLR_CALL_RECEIVES,
+                   x = dlr_call_kind(in, a->call) & both,
+                   y = dlr_call_kind(in, b->call) & both;
+
+    if (x == both || y == both)
+        return DLR_FIT_PERHAPS;
+    if (a->tag != b->tag && a->tag != ANY_TAG && b->tag != ANY_TAG)
+        return DLR_FIT_NOT;
+    if (!x || !y)
+        return DLR_FIT_PERHAPS;
+    return (x | y) == both ? DLR_FIT_SURE : DLR_FIT_NOT;
 }
 
 static bool is_waiting(const struct dlr_judge_input *in, const struct dlr_look *look)

@@ -35,6 +35,13 @@ bool dlr_call_is_main(const struct dlr_look *look, const struct dlr_look_call *c
 bool dlr_call_waits(const struct dlr_judge_input *in, const struct dlr_look *look,
                     const struct dlr_look_call *call);
 
+enum dlr_fit { DLR_FIT_NOT, DLR_FIT_PERHAPS, DLR_FIT_SURE };
+
+/* Whether two calls of which each names the other's rank are a message's two ends. */
+enum dlr_fit dlr_call_fits(const struct dlr_judge_input *in,
+                           const struct dlr_look_call *a,
+                           const struct dlr_look_call *b);
+
 static inline unsigned dlr_call_kind(const struct dlr_judge_input *in, uint32_t call)
 {
     return call < in->ncalls ? in->calls[call] : 0;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define RANKS_MAX (1u << 24)
-#define ANY_TAG (-1)
 
 static const struct dlr_look *look_at(const struct dlr_wait_graph *g, uint32_t rank)
 {
@@ -255,14 +254,6 @@ static uint32_t count_missing(const struct dlr_wait_graph *g,
     return low;
 }
 
-static bool waits_for_neighbors(const struct dlr_wait_graph *g,
-                                const struct dlr_look_call *call,
-                                const struct dlr_wait_member *mine)
-{
-    return (dlr_call_kind(g->in, call->call) | dlr_call_kind(g->in, mine->comm->op)) &
-           DLR_CALL_NEIGHBORS;
-}
-
 /* Of several operations under way the wait may be for any: the first that somebody has
  * not come to counts.
  */
@@ -271,6 +262,7 @@ static void wait_in_collective(const struct dlr_wait_graph *g, uint32_t rank,
 {
     const struct dlr_wait_group *group = &g->groups[w->group];
     const struct dlr_wait_member *mine = member_of(g, rank, w->group);
+    unsigned kinds;
 
     if (!mine || mine->comm->entered <= mine->comm->left)
         return;
@@ -280,7 +272,8 @@ static void wait_in_collective(const struct dlr_wait_graph *g, uint32_t rank,
         w->number = mine->comm->entered;
         w->for_whom = count_missing(g, group, w->number);
     }
-    w->partly = !group->whole || waits_for_neighbors(g, call, mine);
+    kinds = dlr_call_kind(g->in, call->call) | dlr_call_kind(g->in, mine->comm->op);
+    w->partly = !group->whole || kinds & DLR_CALL_NEIGHBORS;
     if (w->for_whom > 0)
         w->kind = DLR_WAIT_AMONG;
     else if (group->idle_from < w->number)
@@ -289,51 +282,41 @@ static void wait_in_collective(const struct dlr_wait_graph *g, uint32_t rank,
         w->kind = DLR_WAIT_FLIGHT;
 }
 
-/* What is not known of a call's direction is no proof of anything. */
-static bool fits(const struct dlr_judge_input *in, const struct dlr_look_call *a,
-                 const struct dlr_look_call *b)
-{
-    const unsigned both = DLR_CALL_SENDS | DLR_CALL_RECEIVES,
-                   x = dlr_call_kind(in, a->call) & both,
-                   y = dlr_call_kind(in, b->call) & both;
-
-    if (x == both || y == both)
-        return true;
-    if (a->tag != b->tag && a->tag != ANY_TAG && b->tag != ANY_TAG)
-        return false;
-    return !x || !y || (x | y) == both;
-}
-
 /* Whether the peer is in the call that this one needs. */
-static bool is_met(const struct dlr_wait_graph *g, uint32_t rank,
-                   const struct dlr_wait *w, const struct dlr_look_call *call,
-                   uint32_t peer)
+static enum dlr_fit find_fit(const struct dlr_wait_graph *g, uint32_t rank,
+                             const struct dlr_wait *w, const struct dlr_look_call *call,
+                             uint32_t peer)
 {
     const struct dlr_look *look = look_at(g, peer);
     const struct dlr_wait_member *mine = member_of(g, rank, w->group);
+    const int32_t me = mine ? (int32_t)mine->number : DLR_LOOK_NOBODY;
+    enum dlr_fit best = DLR_FIT_NOT;
 
-    if (!mine || peer == rank || !dlr_look_has_data(look, peer))
-        return false;
-    for (uint32_t i = 0; i < dlr_look_calls(look); i++)
-        if (look->in[i].comm == call->comm &&
-            (look->in[i].peer == DLR_LOOK_ANY ||
-             look->in[i].peer == (int32_t)mine->comm->my_rank) &&
-            fits(g->in, call, &look->in[i]))
-            return true;
-    return false;
+    if (peer == rank || g->places[peer] != DLR_PLACE_WAITS)
+        return DLR_FIT_NOT;
+    for (uint32_t i = 0; i < dlr_look_calls(look); i++) {
+        const struct dlr_look_call *his = &look->in[i];
+        enum dlr_fit fit = DLR_FIT_NOT;
+
+        if (his->comm == call->comm && (his->peer == DLR_LOOK_ANY || his->peer == me))
+            fit = dlr_call_fits(g->in, call, his);
+        best = fit > best ? fit : best;
+    }
+    return best;
 }
 
 static void wait_for_peer(const struct dlr_wait_graph *g, uint32_t rank,
                           struct dlr_wait *w, const struct dlr_look_call *call)
 {
     const uint32_t peer = world_rank(g, &g->groups[w->group], call->peer);
+    enum dlr_fit fit;
 
     if (peer == DLR_WAIT_NONE)
         return;
+    fit = find_fit(g, rank, w, call, peer);
     w->for_whom = peer;
-    w->kind = g->places[peer] == DLR_PLACE_WAITS && is_met(g, rank, w, call, peer)
-                  ? DLR_WAIT_FLIGHT
-                  : DLR_WAIT_PEER;
+    w->kind = fit == DLR_FIT_NOT ? DLR_WAIT_PEER : DLR_WAIT_FLIGHT;
+    w->partly = fit == DLR_FIT_PERHAPS;
 }
 
 static void find_wait(const struct dlr_wait_graph *g, uint32_t rank, struct dlr_wait *w,
@@ -359,30 +342,50 @@ static void find_wait(const struct dlr_wait_graph *g, uint32_t rank, struct dlr_
 /* A receive from anybody that a send has found is on its way. */
 static void meet_any(struct dlr_wait_graph *g, uint32_t rank, uint32_t at)
 {
-    const struct dlr_look_call *call = &look_at(g, rank)->in[at];
     const struct dlr_wait *w = &g->waits[rank * DLR_LOOK_CALLS + at];
+    const struct dlr_look_call *call;
     const struct dlr_look *peer;
 
-    if (w->kind != DLR_WAIT_FLIGHT || call->peer < 0)
+    if (!w->used || w->kind != DLR_WAIT_FLIGHT || look_at(g, rank)->in[at].peer < 0)
         return;
+    call = &look_at(g, rank)->in[at];
     peer = look_at(g, w->for_whom);
     for (uint32_t i = 0; i < dlr_look_calls(peer); i++) {
         struct dlr_wait *other = &g->waits[w->for_whom * DLR_LOOK_CALLS + i];
+        const enum dlr_fit fit = dlr_call_fits(g->in, call, &peer->in[i]);
 
-        if (other->used && other->kind == DLR_WAIT_ANY &&
-            peer->in[i].comm == call->comm && fits(g->in, call, &peer->in[i]))
-            other->kind = DLR_WAIT_FLIGHT;
+        if (!fit || !other->used || other->kind != DLR_WAIT_ANY ||
+            peer->in[i].comm != call->comm)
+            continue;
+        other->kind = DLR_WAIT_FLIGHT;
+        other->partly = fit == DLR_FIT_PERHAPS;
     }
 }
 
-static uint32_t lead_of(const struct dlr_judge_input *in, const struct dlr_look *look,
-                        const struct dlr_wait *of_rank, uint32_t at)
+/* Of several requests in one call some may have ended already, and a call with as many
+ * lines as there are may wait for more: no proof. Of which one is enough: one wait.
+ */
+static void join_requests(const struct dlr_wait_graph *g, struct dlr_wait *of_rank,
+                          uint32_t rank, const struct dlr_look *look)
 {
-    for (uint32_t i = 0; i < at; i++)
-        if (of_rank[i].used && look->in[i].tid == look->in[at].tid &&
-            dlr_call_kind(in, look->in[at].call) & DLR_CALL_ONE_OF)
-            return i;
-    return at;
+    for (uint32_t i = 0; i < dlr_look_calls(look); i++) {
+        const struct dlr_look_call *call = &look->in[i];
+        uint32_t first = i, n = 0;
+
+        for (uint32_t k = dlr_look_calls(look); k-- > 0;) {
+            if (!of_rank[k].used || look->in[k].tid != call->tid)
+                continue;
+            first = k;
+            n++;
+            of_rank[i].one_of = of_rank[i].one_of || look->in[k].comm != call->comm ||
+                                look->in[k].peer != call->peer;
+        }
+        of_rank[i].lead = rank * DLR_LOOK_CALLS + i;
+        if (dlr_call_kind(g->in, call->call) & DLR_CALL_ONE_OF)
+            of_rank[i].lead = rank * DLR_LOOK_CALLS + first;
+        else
+            of_rank[i].partly |= of_rank[i].one_of || n == DLR_LOOK_CALLS;
+    }
 }
 
 static int find_waits(struct dlr_wait_graph *g)
@@ -396,16 +399,13 @@ static int find_waits(struct dlr_wait_graph *g)
 
         if (g->places[r] != DLR_PLACE_WAITS)
             continue;
-        for (uint32_t i = 0; i < dlr_look_calls(look); i++) {
+        for (uint32_t i = 0; i < dlr_look_calls(look); i++)
             if (dlr_call_waits(g->in, look, &look->in[i]))
                 find_wait(g, r, &of_rank[i], &look->in[i]);
-            of_rank[i].lead = r * DLR_LOOK_CALLS + lead_of(g->in, look, of_rank, i);
-        }
+        join_requests(g, of_rank, r, look);
     }
-    for (uint32_t r = 0; r < g->in->n; r++)
-        if (g->places[r] == DLR_PLACE_WAITS)
-            for (uint32_t i = 0; i < dlr_look_calls(look_at(g, r)); i++)
-                meet_any(g, r, i);
+    for (uint32_t i = 0; i < g->in->n * DLR_LOOK_CALLS; i++)
+        meet_any(g, i / DLR_LOOK_CALLS, i % DLR_LOOK_CALLS);
     return 0;
 }
 
@@ -476,8 +476,9 @@ const uint32_t *dlr_wait_graph_for(const struct dlr_wait_graph *g, uint32_t rank
         else
             high = at;
     }
-    for (end = low; end < g->nto_peer && g->waits[g->to_peer[end]].for_whom == rank;)
-        end++;
+    for (end = low; end < g->nto_peer; end++)
+        if (g->waits[g->to_peer[end]].for_whom != rank)
+            break;
     *ret_n = end - low;
     return &g->to_peer[low];
 }

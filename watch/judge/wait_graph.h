@@ -42,10 +42,9 @@ enum dlr_wait_kind {
 struct dlr_wait {
     uint8_t kind;
     bool used, partly; /* partly: some of those waited for are not known */
-    bool one_of;       /* other requests of the same call would do */
+    bool one_of;       /* the call has others: one may be all that is missing */
     uint32_t group, for_whom;
-    uint32_t
-        lead; /* the wait that is over when this one is: of one-of calls the first */
+    uint32_t lead; /* the wait that is over when this one is: the first of its call */
     uint64_t number;
 };
 

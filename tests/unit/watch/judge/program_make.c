@@ -8,6 +8,7 @@
 const uint8_t model_calls[MODEL_CALLS] = {
     [MODEL_SEND] = DLR_CALL_SENDS,
     [MODEL_RECV] = DLR_CALL_RECEIVES,
+    [MODEL_SENDRECV] = DLR_CALL_SENDS | DLR_CALL_RECEIVES,
     [MODEL_RECV_ONE_OF] = DLR_CALL_RECEIVES | DLR_CALL_ONE_OF,
 };
 
@@ -113,7 +114,7 @@ static void make_event(struct model *m, uint32_t *open)
     e->comm = model_random(m, m->ncomms);
     e->call = MODEL_ALLREDUCE + model_random(m, 4);
     e->root = e->call >= MODEL_BCAST ? model_random(m, m->sizes[e->comm]) : 0;
-    switch (model_random(m, 8)) {
+    switch (model_random(m, 9)) {
     case 0:
     case 1:
     case 2:
@@ -129,6 +130,10 @@ static void make_event(struct model *m, uint32_t *open)
             for_all(m, &m->events[*open], MODEL_END, *open);
         for_all(m, e, MODEL_BEGIN, at);
         *open = at;
+        break;
+    case 5: /* of a call with several requests nothing is proven */
+        if (m->fault <= MODEL_STOP)
+            for_all(m, e, MODEL_SHIFTS, at);
         break;
     default:
         for_all(m, e, MODEL_COLLECTIVE, at);

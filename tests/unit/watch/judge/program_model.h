@@ -40,6 +40,7 @@ enum {
     MODEL_SEND,
     MODEL_RECV,
     MODEL_RECV_ONE_OF,
+    MODEL_SENDRECV,
     MODEL_NONBLOCKING, /* and from here on the same once more */
     MODEL_CALLS = 2 * MODEL_NONBLOCKING
 };
@@ -57,6 +58,7 @@ enum model_kind {
     MODEL_RECEIVES,
     MODEL_RECEIVES_ANY,
     MODEL_EXCHANGES,
+    MODEL_SHIFTS, /* to the next of the members, from the one before */
     MODEL_ONE_OF,
     MODEL_FOR_EVER,
 };

@@ -61,12 +61,29 @@ static void come_to(struct model *m, uint32_t rank, const struct model_item *ite
     r->calls++;
     if (item->kind == MODEL_COLLECTIVE || item->kind == MODEL_BEGIN)
         enter(m, r, item->event, item->kind == MODEL_BEGIN);
+    else if (item->kind == MODEL_SHIFTS)
+        r->number[item->event] = 1;
     else if (item->kind == MODEL_EXCHANGES)
         *(rank == e->a ? &e->sent : &e->received) = true;
     else if (item->kind == MODEL_SENDS || item->kind == MODEL_SENDS_EARLY)
         *(rank == e->a ? &e->sent : &e->sent_too) = true;
     else if (item->kind == MODEL_RECEIVES || item->kind == MODEL_RECEIVES_ANY)
         e->received = true;
+}
+
+/* The member of the event's communicator that comes so many after the rank. */
+static uint32_t member_after(const struct model *m, const struct model_event *e,
+                             uint32_t rank, uint32_t far)
+{
+    const uint32_t size = m->sizes[e->comm], at = (uint32_t)number_in(m, e->comm, rank);
+
+    return m->members[e->comm][(at + far) % size];
+}
+
+static uint32_t member_before(const struct model *m, const struct model_event *e,
+                              uint32_t rank)
+{
+    return member_after(m, e, rank, m->sizes[e->comm] - 1);
 }
 
 static bool is_done(const struct model *m, const struct model_rank *r,
@@ -86,6 +103,9 @@ static bool is_done(const struct model *m, const struct model_rank *r,
     case MODEL_RECEIVES:
     case MODEL_RECEIVES_ANY:
         return e->sent;
+    case MODEL_SHIFTS:
+        return m->ranks[member_before(m, e, (uint32_t)(r - m->ranks))]
+                   .number[item->event] > 0;
     case MODEL_EXCHANGES:
         return e->sent && e->received;
     case MODEL_ONE_OF:
@@ -219,6 +239,10 @@ static void look_at_item(const struct model *m, uint32_t rank, struct dlr_look *
 
         look_at_call(m, rank, MODEL_RECV, peer, ret);
         look_at_call(m, rank, MODEL_SEND, peer, ret);
+    }
+    if (item->kind == MODEL_SHIFTS) {
+        look_at_call(m, rank, MODEL_SENDRECV, (int)member_before(m, e, rank), ret);
+        look_at_call(m, rank, MODEL_SENDRECV, (int)member_after(m, e, rank, 1), ret);
     }
     if (item->kind == MODEL_ONE_OF) {
         look_at_call(m, rank, MODEL_RECV_ONE_OF, (int)e->a, ret);

@@ -165,6 +165,31 @@ static void exchange_that_does_not_end_is_the_network(void **state)
     rig_expect(&rig, STILL, DLR_BLAME_NETWORK, "0 1");
 }
 
+/* A ring of MPI_Sendrecv: 1 has what 0 sends it and has gone on, 3 is held by 2. */
+static void half_of_a_call_may_have_ended(void **state)
+{
+    const uint32_t members[] = {2, 3};
+
+    rig_start(&rig, 4);
+    rig_add_comm(&rig, GROUP, members, 2);
+    rig_wait(&rig, 0, WORLD, RIG_EXCHANGE, 3, 7);
+    rig_wait(&rig, 0, WORLD, RIG_EXCHANGE, 1, 7);
+    rig_enter(&rig, 1, WORLD, RIG_ALLREDUCE);
+    rig_enter(&rig, 3, GROUP, RIG_ALLREDUCE);
+    rig_expect(&rig, STILL, DLR_BLAME_NOT_ENTERED, "2");
+}
+
+/* The page has four lines for a call: of a fifth request nothing is known. */
+static void call_with_all_lines_is_no_proof(void **state)
+{
+    rig_start(&rig, 2);
+    for (int i = 0; i < DLR_LOOK_CALLS; i++)
+        rig_wait(&rig, 0, WORLD, RIG_RECV, 1, 5);
+    rig_wait(&rig, 1, WORLD, RIG_RECV, 0, 5);
+    rig_judge(&rig);
+    assert_int_not_equal(rig.verdict.kind, STUCK);
+}
+
 static void poll_for_anything_is_no_deadlock(void **state)
 {
     start_without(3, 1, 1);
@@ -413,6 +438,8 @@ int main(int argc, char **argv)
         TEST(message_with_another_tag_is_a_deadlock),
         TEST(message_that_does_not_arrive_is_the_network),
         TEST(exchange_that_does_not_end_is_the_network),
+        TEST(half_of_a_call_may_have_ended),
+        TEST(call_with_all_lines_is_no_proof),
         TEST(poll_for_anything_is_no_deadlock),
         TEST(who_reads_a_file_waits_for_nobody),
         TEST(nobody_waits_for_no_process),
