@@ -81,7 +81,7 @@ static const struct {
                  "[, {commits#commit}][, {aborts:above0} saves given up][, {asked:above0} asked for]"
                  "[; a failure now would lose about {at_stake_ms:ms}]"},
     {"worker_exit", "rank {rank} on {node}[ exited with code {code}]"
-                    "[ was killed by {signal:signal}][; its last line: {stderr:last}]"},
+                    "[ was killed by {signal:signal}][ ({class})][; its last line: {stderr:last}]"},
     {"round_end", "round {round} ends: {why}[; at step {step}]"
                   "[; committed {committed:version}]"},
     {"explained", "round {round} ended, as is known now: {why}"},

@@ -85,6 +85,8 @@ const char *dlr_report_advice(const struct dlr_report_incident *i)
 {
     size_t n = row_of(i);
 
+    if (i->advice && dlr_streq(i->cause, "program"))
+        return i->advice;
     return n < sizeof(table) / sizeof(*table)
                ? table[n].advice
                : "'dlrover events' has all lines around that time.";

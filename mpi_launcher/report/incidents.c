@@ -69,6 +69,7 @@ static void free_incident(struct dlr_report_incident *i)
     free(i->cause);
     free(i->node);
     free(i->why);
+    free(i->advice);
     for (unsigned n = 0; n < i->nlines; n++)
         free(i->lines[n]);
 }
@@ -97,6 +98,16 @@ static void forget_recent(struct dlr_report *r)
         free(r->recent[n]);
     r->nrecent = 0;
     dlr_cli_set_text(&r->lost_node, NULL);
+    dlr_cli_set_text(&r->said, NULL);
+}
+
+/* Ours are shorter; a page has its limit. */
+static void take_advice(char **advice, const json_t *e)
+{
+    const char *text = dlr_cli_event_text(e, "advice");
+
+    if (text && strlen(text) <= DLR_REPORT_ADVICE)
+        dlr_cli_set_text(advice, text);
 }
 
 static void add_recent(struct dlr_report *r, const json_t *e)
@@ -114,6 +125,7 @@ static void add_recent(struct dlr_report *r, const json_t *e)
     r->recent[r->nrecent++] = line;
     if (dlr_cli_event_text(e, "node"))
         dlr_cli_set_text(&r->lost_node, dlr_cli_event_text(e, "node"));
+    take_advice(&r->said, e);
 }
 
 /* Lines that led to it, as far as they are not old. */
@@ -125,8 +137,10 @@ static void take_recent(struct dlr_report *r, struct dlr_report_incident *i)
         i->lines[i->nlines++] = r->recent[n];
         r->recent[n] = NULL;
     }
-    if (i->nlines)
+    if (i->nlines) {
         dlr_cli_set_text(&i->node, r->lost_node);
+        dlr_cli_set_text(&i->advice, r->said);
+    }
     forget_recent(r);
 }
 
@@ -168,6 +182,7 @@ static void on_evidence(struct dlr_report *r, const json_t *e)
     }
     if (!i->node && dlr_cli_event_text(e, "node"))
         dlr_cli_set_text(&i->node, dlr_cli_event_text(e, "node"));
+    take_advice(&i->advice, e);
     if (dlr_streq(dlr_cli_event_text(e, "event"), "explained")) {
         dlr_cli_set_text(&i->cause, dlr_cli_event_text(e, "cause"));
         dlr_cli_set_text(&i->why, dlr_cli_event_text(e, "why"));

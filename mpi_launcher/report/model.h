@@ -14,6 +14,7 @@
 
 #define DLR_REPORT_LINES 12      /* of an incident */
 #define DLR_REPORT_INCIDENTS 400 /* the newest; older ones are counted */
+#define DLR_REPORT_ADVICE 1024   /* bytes */
 #define DLR_REPORT_ROUNDS 2000   /* the same */
 #define DLR_REPORT_ROWS 512      /* of nodes; with more of them a row is a leaf */
 #define DLR_REPORT_NAMED                                                               \
@@ -26,8 +27,9 @@ struct dlr_report_incident {
         *cause; /* node, program, restore, signal, control, requeue, end, health, ... */
     char *node; /* which, or NULL */
     char *why;
-    int64_t redone;                /* steps to do again, -1: unknown */
-    int64_t outage_ms;             /* until the next step, -1: none came */
+    char *advice;      /* of the task's ending, or NULL: what the cause says */
+    int64_t redone;    /* steps to do again, -1: unknown */
+    int64_t outage_ms; /* until the next step, -1: none came */
     char *lines[DLR_REPORT_LINES]; /* of the journal, with their times; oldest first */
     unsigned nlines;
 };
@@ -74,6 +76,7 @@ struct dlr_report {
     int64_t recent_ms[DLR_REPORT_LINES];
     unsigned nrecent;
     char *lost_node; /* of these lines, or NULL */
+    char *said;      /* the advice of these lines, or NULL */
 
     struct dlr_report_round *rounds;
     size_t nrounds, rounds_before;

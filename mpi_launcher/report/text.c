@@ -55,7 +55,7 @@ static void put_incident(const struct dlr_report_incident *i, bool newest, FILE 
     fputc('\n', out);
     for (unsigned n = 0; n < i->nlines; n++)
         fprintf(out, "    | %s\n", plain(i->lines[n], why));
-    fprintf(out, "    %s\n", dlr_report_advice(i));
+    fprintf(out, "    %s\n", plain(dlr_report_advice(i), why));
 }
 
 static void put_incidents(const struct dlr_report *r, FILE *out)

@@ -22,6 +22,7 @@ int dlr_sup_failure_reset(struct dlr_sup_rounds *rounds, unsigned ntasks)
     rounds->last_stderr = ntasks ? calloc(ntasks, sizeof(*rounds->last_stderr)) : NULL;
     rounds->nlast_stderr = ntasks;
     rounds->failure = (struct dlr_failure){0};
+    rounds->nfailures = 0;
     return rounds->last_stderr ? 0 : -ENOMEM;
 }
 
@@ -42,14 +43,24 @@ const char *dlr_sup_last_words(const struct dlr_sup_rounds *rounds, unsigned *re
     return rounds->last_stderr[f->rank];
 }
 
+static void add_class(json_t *row, const struct dlr_class_said *said)
+{
+    json_object_set_new(row, "class", json_string(dlr_class_name(said->class)));
+    json_object_set_new(row, "rule", json_string(said->rule));
+    json_object_set_new(row, "advice", json_string(said->advice));
+}
+
 void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
 {
     struct dlr_failure *f = &rounds->failure;
+    struct dlr_class_said said = {0};
+    bool known;
     json_t *row;
 
     if (!f->set || f->told)
         return;
     f->told = true;
+    known = dlr_sup_first_cause(rounds, &said);
     row = json_pack("{s:I,s:i,s:s,s:s}", "round", (json_int_t)rounds->running_round,
                     "rank", f->rank, "node", rounds->members->list[f->node].node.name,
                     "stderr",
@@ -60,8 +71,11 @@ void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
         json_object_set_new(row, "signal", json_integer(WTERMSIG(f->status)));
     else if (row)
         json_object_set_new(row, "code", json_integer(WEXITSTATUS(f->status)));
+    if (row && known)
+        add_class(row, &said);
     dlr_journal_event(dlr_sup_journal(rounds->env.io), "worker_exit", row);
-    dlr_sup_blame_node(rounds->env.versions, f->node);
+    dlr_sup_blame_node(rounds->env.versions, f->node,
+                       known && said.action == DLR_CLASS_ELSEWHERE);
 }
 
 /* A failure breaks its peers' connections, and they fail too: the one that ended first,
@@ -85,9 +99,20 @@ static bool is_reason(const struct dlr_sup_rounds *rounds, int status, int64_t a
            !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
+/* Its words may name what another one has only noticed: not when we killed it. */
+static bool may_be_cause(const struct dlr_sup_rounds *rounds, int status)
+{
+    enum dlr_phase phase = dlr_policy_phase(rounds->policy);
+
+    return status != 0 && (phase == DLR_PHASE_RUN || phase == DLR_PHASE_END) &&
+           !(WIFSIGNALED(status) &&
+             (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM));
+}
+
 void dlr_sup_on_exit(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg)
 {
     int64_t status, at_ms = 0;
+    struct dlr_failure f;
     unsigned rank;
 
     if (!dlr_sup_of_round(rounds, msg, rounds->env.step->world, &rank) ||
@@ -98,10 +123,13 @@ void dlr_sup_on_exit(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
     if (status == 0)
         dlr_sup_ranks_ended(rounds);
     dlr_msg_int(msg, "at_ms", &at_ms);
+    f = (struct dlr_failure){
+        .set = true, .rank = rank, .node = node, .status = status, .at_ms = at_ms};
+    if (may_be_cause(rounds, status))
+        dlr_sup_note_failure(rounds, &f);
     if (!is_reason(rounds, status, at_ms))
         return;
-    rounds->failure = (struct dlr_failure){
-        .set = true, .rank = rank, .node = node, .status = status, .at_ms = at_ms};
+    rounds->failure = f;
     dlr_policy_worker_exit(rounds->policy, rounds->running_round, rank, status,
                            dlr_sup_now());
 }

@@ -32,6 +32,7 @@ struct dlr_sup_rounds *dlr_sup_rounds_free(struct dlr_sup_rounds *rounds)
         return NULL;
     dlr_sup_ranks_stop(rounds);
     dlr_sup_failure_reset(rounds, 0);
+    dlr_class_rules_free(rounds->rules);
     free(rounds->adopt.told);
     json_decref(rounds->adopt.open);
     json_decref(rounds->adopt.later);

@@ -5,6 +5,7 @@
 
 #include "ckpt/commit/commit.h"
 #include "mpi_launcher/slurm/srun.h"
+#include "mpi_launcher/supervisor/rounds/first_cause.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
 
 struct dlr_sup_ranks;
@@ -22,14 +23,6 @@ struct dlr_adopt {
     bool has_newest;
     struct dlr_version newest; /* commit that any of them knows */
     json_t *later;             /* [[node, message]]: to be judged when all are heard */
-};
-
-/* The failure that came first, told when the round is cleared. */
-struct dlr_failure {
-    bool set, told;
-    unsigned rank, node;
-    int status;
-    int64_t at_ms; /* by its node's wall clock */
 };
 
 /* A place as the script knew it when it wrote the program's arguments. */
@@ -89,6 +82,9 @@ struct dlr_sup_rounds {
     unsigned nrestored;
     int64_t restore_deadline_ms; /* INT64_MAX: none runs */
     struct dlr_failure failure;
+    struct dlr_failure failures[DLR_FAILURES_KEPT]; /* all of the round */
+    unsigned nfailures;
+    struct dlr_class_rules *rules; /* NULL: not needed yet */
     /* [ntails], the round's world: last lines of stderr, NULL none yet */
     char **last_stderr;
     unsigned nlast_stderr;

@@ -48,12 +48,13 @@ bool dlr_sup_repeated_failure_stops(const struct dlr_sup_versions *versions,
  * while a spare is idle. At its start once is enough to try another node, as there is
  * nothing to move.
  */
-void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node)
+void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node, bool by_class)
 {
     struct dlr_restart_budget_failure how = dlr_policy_failed_how(versions->policy);
     bool start = dlr_restart_budget_is_start(&how);
-    bool elsewhere = dlr_failure_rules_exit(&versions->env.conf->on, how.code) ==
-                     DLR_FAILURE_ELSEWHERE;
+    bool elsewhere =
+        by_class || dlr_failure_rules_exit(&versions->env.conf->on, how.code) ==
+                        DLR_FAILURE_ELSEWHERE;
     struct dlr_plan_out out = {.last = true};
 
     versions->blamed_times = versions->blamed_times && versions->blamed == node

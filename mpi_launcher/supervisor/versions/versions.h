@@ -145,8 +145,9 @@ void dlr_sup_repeated_failure_look(struct dlr_sup_versions *versions);
 bool dlr_sup_repeated_failure_stops(const struct dlr_sup_versions *versions,
                                     const struct dlr_plan *plan, char *buf,
                                     size_t size);
-/* The program failed there first. */
-void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node);
+/* The program failed there first; by_class: in a way that another node may not have. */
+void dlr_sup_blame_node(struct dlr_sup_versions *versions, unsigned node,
+                        bool by_class);
 
 /* --- for the next supervisor, and the next incarnation of the job ----------------- */
 

@@ -180,6 +180,9 @@ static const struct {
     {"{\"event\":\"worker_exit\",\"rank\":3,\"node\":\"n4\",\"code\":7,"
      "\"stderr\":\"first\\nlast words\\n\\n\"}",
      "rank 3 on n4 exited with code 7; its last line: last words"},
+    {"{\"event\":\"worker_exit\",\"rank\":3,\"node\":\"n4\",\"code\":1,"
+     "\"stderr\":\"MemoryError\",\"class\":\"memory\"}",
+     "rank 3 on n4 exited with code 1 (memory); its last line: MemoryError"},
     {"{\"event\":\"worker_exit\",\"rank\":3,\"node\":\"n4\",\"signal\":9,\"stderr\":[]}",
      "rank 3 on n4 was killed by signal 9 (Killed)"},
     {"{\"event\":\"worker_exit\",\"rank\":0,\"node\":\"n1\",\"code\":1,"

@@ -118,6 +118,36 @@ static void no_text_of_a_journal_is_markup(void **state)
     dlr_report_free(r);
 }
 
+/* As the supervisor tells it: before the round's end, or once its lines are there. */
+static void a_tasks_own_advice_is_shown(void **state)
+{
+    static const char exit_line[] =
+        "{\"time\":\"2026-11-21T03:00:0%d.000Z\",\"event\":\"worker_exit\",\"node\":"
+        "\"n1\",\"rank\":0,\"code\":1,\"advice\":\"%s\"}";
+    static const char end_line[] =
+        "{\"time\":\"2026-11-21T03:00:02.000Z\",\"event\":\"round_end\",\"round\":0,"
+        "\"cause\":\"program\",\"why\":\"rank 0 exited with code 1\"}";
+    char before[256], after[256], longer[2048], many[1100] = "";
+    const char *const rows[][2] = {
+        {before, end_line}, {end_line, after}, {longer, end_line}};
+
+    memset(many, 'x', sizeof(many) - 1);
+    snprintf(before, sizeof(before), exit_line, 1, "Ask <Eva>.\\u001b[2J");
+    snprintf(after, sizeof(after), exit_line, 3, "Ask <Eva>.\\u001b[2J");
+    snprintf(longer, sizeof(longer), exit_line, 1, many);
+    for (unsigned i = 0; i < 3; i++) {
+        struct dlr_report *r = report_of(rows[i], 2);
+        char *page = print(r, dlr_report_html), *text = print(r, dlr_report_text);
+
+        assert_int_equal(strstr(page, "<p>Ask &#60;Eva&#62;.?[2J</p>") != NULL, i < 2);
+        assert_int_equal(strstr(text, "    Ask <Eva>.?[2J\n") != NULL, i < 2);
+        assert_int_equal(strstr(text, "failed by itself") != NULL, i == 2);
+        free(page);
+        free(text);
+        dlr_report_free(r);
+    }
+}
+
 static void a_journal_without_a_line_is_a_page_too(void **state)
 {
     struct dlr_report *r = report_of(NULL, 0);
@@ -164,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_of_others_cannot_become_markup),
         cmocka_unit_test(no_text_of_a_journal_is_markup),
+        cmocka_unit_test(a_tasks_own_advice_is_shown),
         cmocka_unit_test(a_journal_without_a_line_is_a_page_too),
         cmocka_unit_test(a_page_is_bounded),
     };

@@ -111,11 +111,79 @@ the_first_by_its_nodes_clock_is_it_but_a_word_to_stop_before_all(void **state)
     }
 }
 
+/* What ranks say, and the one that is named for the round's end. */
+static void one_that_names_another_is_not_the_cause(void **state)
+{
+    static char n0[] = "n0", n1[] = "n1", n2[] = "n2";
+    static const char peer[] = "RuntimeError: Connection closed by peer";
+    static const char own[] = "ValueError: bad batch";
+    static const char ecc[] = "CUDA error: uncorrectable ECC error encountered";
+    static const struct {
+        const char *what;
+        struct {
+            int status, at_ms;
+            const char *says;
+        } ends[3];
+        int cause;
+        const char *rule; /* NULL: none */
+    } rows[] = {
+        {"a peer is heard first",
+         {{1 << 8, 5, peer}, {1 << 8, 7, own}},
+         1,
+         "python-exception"},
+        {"its own error", {{1 << 8, 5, own}, {1 << 8, 7, ecc}}, 0, "python-exception"},
+        {"two others",
+         {{1 << 8, 5, peer}, {1 << 8, 6, own}, {1 << 8, 900, ecc}},
+         2,
+         "gpu-memory-uncorrectable"},
+        {"too late", {{1 << 8, 5, peer}, {1 << 8, 2006, own}}, 0, "peer-gone"},
+        {"too late after the first",
+         {{1 << 8, 5, peer}, {1 << 8, 1500, own}, {1 << 8, 2500, ecc}},
+         1,
+         "python-exception"},
+        {"only peers", {{1 << 8, 7, peer}, {1 << 8, 5, peer}}, 1, "peer-gone"},
+        {"we killed it", {{1 << 8, 5, peer}, {SIGTERM, 7, own}}, 0, "peer-gone"},
+        {"a signal of its own",
+         {{1 << 8, 5, peer}, {SIGSEGV, 7, NULL}},
+         1,
+         "signal-segmentation"},
+        {"killed from outside",
+         {{SIGKILL, 5, NULL}, {1 << 8, 7, own}},
+         0,
+         "signal-kill"},
+        {"without words", {{7 << 8, 5, NULL}, {1 << 8, 7, own}}, 0, NULL},
+    };
+    char *const names[] = {n0, n1, n2};
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_class_said said = {0};
+
+        print_message("%s\n", rows[i].what);
+        rounds_begin(names, 3);
+        planning.step.world = planning.plan.world = 3;
+        assert_int_equal(dlr_sup_failure_reset(rounds, 3), 0);
+        phase = DLR_PHASE_RUN;
+        failure = NULL;
+        for (unsigned rank = 0; rank < 3; rank++) {
+            ends(rank, rows[i].ends[rank].status, rows[i].ends[rank].at_ms);
+            if (rows[i].ends[rank].says)
+                rounds->last_stderr[rank] = strdup(rows[i].ends[rank].says);
+        }
+        assert_int_equal(dlr_sup_first_cause(rounds, &said), rows[i].rule != NULL);
+        assert_int_equal(rounds->failure.rank, rows[i].cause);
+        assert_int_equal(rounds->failure.node, rows[i].cause);
+        if (rows[i].rule)
+            assert_string_equal(said.rule, rows[i].rule);
+        rounds_end();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             the_first_by_its_nodes_clock_is_it_but_a_word_to_stop_before_all),
+        cmocka_unit_test(one_that_names_another_is_not_the_cause),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
