@@ -48,7 +48,8 @@ static const struct dlr_cli_cmd stacks_cmd = {
     opts,
     "JOB is the job's id; without it the job this shell is in, else the newest. The "
     "job\n"
-    "goes on unharmed: a thread stops for less than a millisecond while its registers\n"
+    "goes on unharmed: a thread stops only while its registers and the end of its "
+    "stack\n"
     "are copied. A step of Slurm's runs on each node for it.\n"};
 
 static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
