@@ -119,4 +119,6 @@ $(BUILD)/examples/ckpt_hello: $(call obj,examples/ckpt_hello.c) $(BUILD)/libdlro
 	$(call link,,-L$(BUILD) -ldlrover -Wl$(comma)-rpath$(comma)'$$ORIGIN/../../../lib:$$ORIGIN/..')
 
 # What is in these objects of the file is not an include.
+# The rules are assembled at the top of the file, where link-time optimization does not look for who uses them.
+$(BUILD)/obj/watch/own_rules.o: XCFLAGS = -fno-lto
 $(BUILD)/obj/watch/own_rules.o $(BUILD)/fuzz/obj/watch/own_rules.o: etc/failures.conf

@@ -74,8 +74,12 @@ void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
     if (row && known)
         add_class(row, &said);
     dlr_journal_event(dlr_sup_journal(rounds->env.io), "worker_exit", row);
+    /* What the node's own device says is of the node; a link, a file system or another
+     * processor may fail on the good ones first.
+     */
     dlr_sup_blame_node(rounds->env.versions, f->node,
-                       known && said.action == DLR_CLASS_ELSEWHERE);
+                       known && said.action == DLR_CLASS_ELSEWHERE &&
+                           said.class == DLR_CLASS_HARDWARE);
 }
 
 /* A failure breaks its peers' connections, and they fail too: the one that ended first,

@@ -45,13 +45,22 @@ static bool names_another(enum dlr_class c)
     return c == DLR_CLASS_NETWORK || c == DLR_CLASS_PEER || c == DLR_CLASS_TIMEOUT;
 }
 
+/* Its code says of its own node what is to be done: nobody else's words count. */
+static bool says_elsewhere(const struct dlr_sup_rounds *rounds, int status)
+{
+    return WIFEXITED(status) &&
+           dlr_failure_rules_exit(&rounds->env.conf->on, WEXITSTATUS(status)) ==
+               DLR_FAILURE_ELSEWHERE;
+}
+
 bool dlr_sup_first_cause(struct dlr_sup_rounds *rounds, struct dlr_class_said *ret)
 {
     struct dlr_failure *best = &rounds->failure, first = *best;
     bool known = classify(rounds, best, ret);
 
     if (!known || !names_another(ret->class) ||
-        dlr_policy_stops(rounds->policy, first.status))
+        dlr_policy_stops(rounds->policy, first.status) ||
+        says_elsewhere(rounds, first.status))
         return known;
     for (unsigned i = 0; i < rounds->nfailures; i++) {
         const struct dlr_failure *f = &rounds->failures[i];
