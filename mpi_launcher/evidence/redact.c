@@ -39,7 +39,8 @@ static size_t gap(const char *text, size_t left, bool option)
     bool sign = false, quote = false;
     size_t n = 0;
 
-    while (n < left && n < GAP_MAX && in(text[n], "\"'=:, \t\\")) {
+    while (n < left && n < GAP_MAX && in(text[n], "\"'=:, \t\\") &&
+           (text[n] != '\\' || (n + 1 < left && in(text[n + 1], "\"'\\")))) {
         sign = sign || in(text[n], "=:");
         quote = quote || in(text[n], "\"',");
         n++;
@@ -66,12 +67,39 @@ static size_t mask(char *text, size_t left)
     return n;
 }
 
+/* Up to the quote that ends it. Inside of JSON's own quotes, where those of the text are
+ * escaped, an escape ends it; else it is masked as a pair, and JSON stays JSON.
+ */
+static size_t mask_quoted(char *text, size_t left, char quote, bool escaped)
+{
+    size_t n = 0;
+
+    while (n < left && text[n] && text[n] != quote && !in(text[n], "\"\n")) {
+        if (text[n] == '\\' && (escaped || n + 1 == left || !in(text[n + 1], "\"\\")))
+            break;
+        if (text[n] == '\\')
+            text[n++] = '*';
+        text[n++] = '*';
+    }
+    return n;
+}
+
+/* What begins at i, behind the gap that ends there. */
+static size_t mask_value(char *text, size_t i, size_t size)
+{
+    char before = text[i - 1];
+
+    if (before != '"' && before != '\'')
+        return mask(text + i, size - i);
+    return mask_quoted(text + i, size - i, before, i > 1 && text[i - 2] == '\\');
+}
+
 /* "Bearer x", "Basic x": the value is the second word. */
 static size_t scheme(const char *text, size_t left)
 {
-    static const char *const schemes[] = {"bearer ", "basic "};
+    static const char *const schemes[] = {"bearer ", "basic ", "token "};
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++) {
         size_t n = strlen(schemes[i]);
 
         if (n < left && strncasecmp(text, schemes[i], n) == 0)
@@ -96,8 +124,8 @@ size_t dlr_evidence_redact(char *text, size_t size)
         i = to + n;
         if (!n)
             continue;
-        i += scheme(text + i, size - i);
-        n = mask(text + i, size - i);
+        n = scheme(text + i, size - i);
+        n += n ? mask(text + i + n, size - i - n) : mask_value(text, i, size);
         i += n;
         found += n > 0;
     }

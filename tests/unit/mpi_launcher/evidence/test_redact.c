@@ -29,6 +29,13 @@ static void values_of_secret_names_are_masked(void **state)
         {"authorization: basic QWxh", "authorization: basic ****"},
         {"url?access_key=A1&n=2", "url?access_key=**&n=2"},
         {"{\\\"client_secret\\\":\\\"x\\\"}", "{\\\"client_secret\\\":\\\"*\\\"}"},
+        {"[\"--passphrase\",\"correct horse\"]",
+         "[\"--passphrase\",\"*************\"]"},
+        {"--password='a;b&c' x", "--password='*****' x"},
+        {"{\"secret\":\"a\\\"b\"}", "{\"secret\":\"****\"}"},
+        {"Authorization: Token ghp_x", "Authorization: Token *****"},
+        {"{\"e\":\"access token:\\nTraceback\"}",
+         "{\"e\":\"access token:\\nTraceback\"}"},
         {"--secret=", "--secret="},
         {"Password:hunter2", "Password:*******"},
         /* not a secret */
