@@ -254,14 +254,18 @@ static void draw(const struct dlr_report *r, const char *title, const struct win
         draw_node(&r->nodes[i], TRACK_FIRST_NODE + i, w);
 }
 
-/* How many there are at most, whatever the window. */
-static uint64_t count(const struct dlr_report *r)
+/* How many there are at most; spans and turns of nodes are not looked at one by one. */
+static uint64_t count(const struct dlr_report *r, const struct window *w)
 {
     size_t spans;
     uint64_t n;
 
     dlr_account_spans(r->account, &spans);
-    n = spans + r->nrounds + r->nincidents + r->nmarks + 2 * (uint64_t)r->nsamples;
+    n = spans + r->nrounds + r->nincidents;
+    for (size_t i = 0; i < r->nmarks; i++)
+        n += within(w, r->marks[i].ms) ? 1 : 0;
+    for (size_t i = 0; i < r->nsamples; i++)
+        n += within(w, r->samples[i].ms) ? 2 : 0;
     for (size_t i = 0; i < r->nnodes; i++)
         n += r->nodes[i].nturns;
     return n;
@@ -277,10 +281,10 @@ int dlr_report_trace(const struct dlr_report *r, const struct dlr_report_about *
                        .to_ms = dlr_account_to_ms(r->account)};
     char title[600];
 
-    if (max && count(r) > max)
-        return -E2BIG;
     if (last_ms && w.to_ms - last_ms > w.from_ms)
         w.from_ms = w.to_ms - last_ms;
+    if (max && count(r, &w) > max)
+        return -E2BIG;
     dlr_format(title, sizeof(title), "job %s, run %s", about->job, about->run);
     dlr_trace_begin(&t, out, format);
     draw(r, title, &w);

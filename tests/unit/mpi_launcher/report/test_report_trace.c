@@ -270,7 +270,7 @@ static void the_last_seconds_alone(void **state)
 static void too_many_for_the_format_are_refused_before_a_byte(void **state)
 {
     static const struct dlr_report_about about = {.job = "1", .run = "a"};
-    struct dlr_report *r = report_of("tests/journals/done.jsonl");
+    struct dlr_report *r = report_of("tests/journals/node-loss.jsonl");
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
@@ -279,6 +279,13 @@ static void too_many_for_the_format_are_refused_before_a_byte(void **state)
     assert_int_equal(dlr_report_trace(r, &about, DLR_TRACE_JSON, 0, 3, out), -E2BIG);
     fclose(out);
     assert_int_equal(size, 0);
+    free(text);
+    /* Its last seconds alone are not too much. */
+    out = open_memstream(&text, &size);
+    assert_non_null(out);
+    assert_int_equal(dlr_report_trace(r, &about, DLR_TRACE_JSON, 0, 60, out), -E2BIG);
+    assert_int_equal(dlr_report_trace(r, &about, DLR_TRACE_JSON, 2000, 60, out), 0);
+    fclose(out);
     free(text);
     dlr_report_free(r);
     (void)state;
