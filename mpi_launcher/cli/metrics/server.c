@@ -13,6 +13,7 @@
 #include "common/base/str.h"
 
 #define CONNECTIONS 16
+#define FROM_ONE 8 /* from one address */
 #define CONNECTION_S 5
 #define CONNECTION_MEMORY ((size_t)16 << 10) /* of a request's head */
 #define ANSWERS 10                           /* a second */
@@ -216,6 +217,7 @@ int dlr_metrics_server_new(const char *where, dlr_metrics_page_fn page_fn, void 
         MHD_USE_AUTO_INTERNAL_THREAD, 0, NULL, NULL, answer, server,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_S,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, (unsigned)FROM_ONE,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY, MHD_OPTION_END);
     if (!server->daemon) {
         close(fd);

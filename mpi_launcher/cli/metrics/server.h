@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of metrics over HTTP (libmicrohttpd): GET and HEAD of /metrics, in the format
- * that the Accept header asks for. A thread of its own; 16 connections at once, 5 s
- * each, 10 answers a second (docs/limits.md), else 503 or 429.
+ * that the Accept header asks for. A thread of its own; 16 connections at once, 8
+ * from one address, more are closed, as is one that is still for 5 s; 10 answers a
+ * second (docs/limits.md), else 429.
  */
 #ifndef DLR_MPI_LAUNCHER_CLI_METRICS_SERVER_H
 #define DLR_MPI_LAUNCHER_CLI_METRICS_SERVER_H
