@@ -88,6 +88,7 @@ void dlr_mpi_process_ready(void)
     p->type_size = dlr_mpi_find("PMPI_Type_size");
     p->type_null = abi->type_null;
     dlr_mpi_comms_begin(abi, p->map.page, dlr_mpi_now());
+    dlr_watch_put_flag(p->map.page, DLR_WATCH_FINISHED, false); /* by one before it */
     __atomic_store_n(&p->abi, abi, __ATOMIC_RELEASE);
 }
 

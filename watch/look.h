@@ -64,7 +64,10 @@ struct dlr_look {
     uint32_t round;
     enum dlr_look_data data;
     enum dlr_look_state state;
-    bool paused, finished;   /* finished: MPI_Finalize was called, or dlr_watch_close */
+    /* finished: MPI_Finalize was called; where no calls are told, dlr_watch_close. A
+     * step takes it back, and MPI_Init of the rank's next program.
+     */
+    bool paused, finished;
     uint64_t step, total;    /* UINT64_MAX: no step yet; total 0: unknown */
     uint64_t step_ns;        /* CLOCK_BOOTTIME of the last step; 0: none */
     uint64_t moved_ns;       /* and of the last thing that moved */

@@ -27,7 +27,7 @@
 
 /* dlr_watch_page.flags */
 #define DLR_WATCH_PAUSED 1u
-#define DLR_WATCH_FINISHED 2u    /* MPI_Finalize was called, or the watch was closed */
+#define DLR_WATCH_FINISHED 2u    /* it has left, for now: watch/look.h */
 #define DLR_WATCH_HANDLER 4u     /* a signal makes it print its Python stacks */
 #define DLR_WATCH_SEEN_STEPS 8u  /* a component that tells steps has opened the page */
 #define DLR_WATCH_SEEN_CALLS 16u /* one that tells calls has */

@@ -95,8 +95,11 @@ int dlr_watch_active(const struct dlr_watch *w)
 
 void dlr_watch_step(struct dlr_watch *w, uint64_t step)
 {
-    if (w->map.page)
-        dlr_watch_put_step(w->map.page, step, now());
+    if (!w->map.page)
+        return;
+    dlr_watch_put_step(w->map.page, step, now());
+    if (DLR_WATCH_GET(w->map.page->flags) & DLR_WATCH_FINISHED)
+        dlr_watch_put_flag(w->map.page, DLR_WATCH_FINISHED, false);
 }
 
 void dlr_watch_total(struct dlr_watch *w, uint64_t total)
@@ -123,11 +126,12 @@ void dlr_watch_resume(struct dlr_watch *w)
         dlr_watch_put_flag(w->map.page, DLR_WATCH_PAUSED, false);
 }
 
+/* A rank whose calls are told has left with MPI_Finalize: until then others wait for it. */
 void dlr_watch_close(struct dlr_watch *w)
 {
     if (!w)
         return;
-    if (w->map.page)
+    if (w->map.page && !(DLR_WATCH_GET(w->map.page->flags) & DLR_WATCH_SEEN_CALLS))
         dlr_watch_put_flag(w->map.page, DLR_WATCH_FINISHED, true);
     dlr_watch_map_close(&w->map);
     free(w);

@@ -22,6 +22,7 @@
 #include "common/base/str.h"
 #include "common/local/message.h"
 #include "watch/read.h"
+#include "watch/write.h"
 
 static struct agent {
     char dir[64], socket[96];
@@ -211,9 +212,21 @@ static void two_handles_write_one_page(void **state)
     assert_int_equal(dlr_watch_open(&second), 0);
     dlr_watch_step(first, 1);
     dlr_watch_close(first);
+    assert_true(look().finished);
     dlr_watch_step(second, 2);
-    assert_true(look().step == 2);
+    assert_true(look().step == 2 && !look().finished);
     dlr_watch_close(second);
+}
+
+static void where_calls_are_told_to_close_is_not_to_leave(void **state)
+{
+    struct dlr_watch *w;
+
+    dlr_watch_put_flag(agent.page, DLR_WATCH_SEEN_CALLS, true);
+    assert_int_equal(dlr_watch_open(&w), 0);
+    dlr_watch_step(w, 1);
+    dlr_watch_close(w);
+    assert_false(look().finished);
 }
 
 int main(void)
@@ -227,6 +240,7 @@ int main(void)
         T(a_rank_that_cannot_be_is_an_error),
         T(a_forked_child_says_nothing),
         T(two_handles_write_one_page),
+        T(where_calls_are_told_to_close_is_not_to_leave),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
