@@ -44,8 +44,8 @@ struct dlr_watch_phase {
     _Atomic uint64_t name[DLR_WATCH_NAME / 8]; /* text, filled up with zeros */
 };
 
-/* A call in which a thread blocks. tid 0: free. Of a wait for several requests one line
- * for each, all with the same tid.
+/* A call in which a thread blocks. tid 0: free, which its thread writes without the
+ * version. Of a wait for several requests one line for each, all with the same tid.
  */
 struct dlr_watch_call {
     _Atomic uint32_t version;

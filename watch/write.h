@@ -160,10 +160,9 @@ static inline int dlr_watch_block(struct dlr_watch_page *page, uint32_t tid,
 static inline void dlr_watch_clear(struct dlr_watch_page *page, int line,
                                    uint64_t now_ns)
 {
-    if (line >= 0 && dlr_watch_begin(&page->calls_in[line].version)) {
-        DLR_WATCH_PUT(page->calls_in[line].tid, 0);
-        dlr_watch_end(&page->calls_in[line].version);
-    }
+    /* A thread that looks for a line may have its version, and leaves it at this tid. */
+    if (line >= 0)
+        atomic_store_explicit(&page->calls_in[line].tid, 0, memory_order_release);
     DLR_WATCH_PUT(page->call_ns, now_ns);
 }
 

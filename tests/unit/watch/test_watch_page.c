@@ -213,6 +213,19 @@ static void threads_that_block_are_listed(void **state)
     assert_true(look.moved_ns == NOW - 2);
 }
 
+/* Another thread, which looks for a line of its own, has the version meanwhile. */
+static void a_call_that_has_ended_is_cleared_beside_another_thread(void **state)
+{
+    const int line = dlr_watch_block(page, 40, 7, 1, 2, -1, 8, NOW - 5);
+
+    assert_true(dlr_watch_begin(&page->calls_in[line].version));
+    dlr_watch_clear(page, line, NOW - 2);
+    dlr_watch_end(&page->calls_in[line].version);
+    take_look();
+    assert_int_equal(look.ncalls, 0);
+    assert_int_equal(dlr_watch_block(page, 40, 7, 1, 2, -1, 8, NOW - 1), line);
+}
+
 static void a_writer_that_died_in_a_line_leaves_it_torn(void **state)
 {
     const int line = dlr_watch_comm_open(page, &world, NOW);
@@ -505,6 +518,7 @@ int main(void)
         ROW(the_line_used_longest_ago_is_given_away),
         ROW(a_page_of_operations_that_do_not_end_counts_what_is_lost),
         ROW(threads_that_block_are_listed),
+        ROW(a_call_that_has_ended_is_cleared_beside_another_thread),
         ROW(a_writer_that_died_in_a_line_leaves_it_torn),
         ROW(what_cannot_be_is_not_taken),
         ROW(a_time_of_just_now_is_not_later_than_the_look),
