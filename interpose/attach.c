@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/clock.h"
 #include "common/base/str.h"
 #include "common/local/agent_socket.h"
-#include "common/local/message.h"
 #include "common/local/program_rank.h"
 
-#define MPI_ATTACH_MS 5000 /* the agent may take to connect, and to answer */
+#define MPI_ATTACH_MS 5000 /* the agent may take to answer */
 #define TELLS_CALLS 1
 
 static int attach_named(const char *named, struct dlr_watch_map *map)
@@ -36,8 +36,8 @@ static int attach_named(const char *named, struct dlr_watch_map *map)
 }
 
 /* 0, with n descriptors of the answer, which are the caller's. */
-static int ask(int sock, unsigned round, int rank, int fds[DLR_LOCAL_FDS],
-               unsigned *ret_n)
+static int ask(int sock, int64_t deadline_ms, unsigned round, int rank,
+               int fds[DLR_LOCAL_FDS], unsigned *ret_n)
 {
     DLR_AUTO_FREE struct dlr_local_msg *msg = malloc(sizeof(*msg));
     int rc;
@@ -51,7 +51,7 @@ static int ask(int sock, unsigned round, int rank, int fds[DLR_LOCAL_FDS],
     rc = dlr_local_send(sock, msg, NULL, 0);
     if (rc < 0)
         return rc;
-    rc = dlr_local_recv(sock, msg, fds, ret_n);
+    rc = dlr_agent_socket_answer(sock, deadline_ms, msg, fds, ret_n);
     if (rc <= 0)
         return rc < 0 ? rc : -ECONNRESET;
     return msg->type == DLR_LOCAL_WATCHED && *ret_n > 0 ? 0 : -ENOENT;
@@ -59,6 +59,7 @@ static int ask(int sock, unsigned round, int rank, int fds[DLR_LOCAL_FDS],
 
 static int attach_agents(unsigned round, int rank, struct dlr_watch_map *map)
 {
+    const int64_t deadline_ms = dlr_now_ms() + MPI_ATTACH_MS;
     DLR_AUTO_CLOSE int sock = -1;
     int fds[DLR_LOCAL_FDS], rc;
     unsigned n = 0;
@@ -66,7 +67,7 @@ static int attach_agents(unsigned round, int rank, struct dlr_watch_map *map)
     rc = dlr_agent_socket_connect(MPI_ATTACH_MS, &sock, NULL);
     if (rc < 0)
         return rc;
-    rc = ask(sock, round, rank, fds, &n);
+    rc = ask(sock, deadline_ms, round, rank, fds, &n);
     if (rc == 0)
         rc = dlr_watch_map_open(map, fds[0], n > 1 ? fds[1] : -1, NULL);
     for (unsigned i = 0; i < n; i++)

@@ -46,7 +46,10 @@ void dlr_mpi_process_begin(void)
 {
     struct dlr_mpi_process *p = &dlr_mpi_process;
 
-    if (p->map.page || dlr_mpi_attach(&p->map) < 0)
+    if (p->map.page || p->tried)
+        return;
+    p->tried = true;
+    if (dlr_mpi_attach(&p->map) < 0)
         return;
     p->call_cost_ns = 2 * clock_cost_ns() + REST_NS;
     p->many_threads = true; /* until it is known */

@@ -3,10 +3,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 
+#include "common/base/clock.h"
 #include "common/base/str.h"
-#include "common/local/message.h"
 
 /* In a container the socket's path names nothing; the descriptor that the task
  * inherited leads to it through /proc. The path comes first: most programs close what
@@ -29,4 +30,23 @@ int dlr_agent_socket_connect(int64_t timeout_ms, int *ret_fd, struct dlr_err *er
                     "cannot reach the agent: neither '%s' nor descriptor %u "
                     "(DLROVER_AGENT_FD) leads to it; a container must keep one of them",
                     path, number);
+}
+
+int dlr_agent_socket_answer(int fd, int64_t deadline_ms, struct dlr_local_msg *ret_msg,
+                            int ret_fds[DLR_LOCAL_FDS], unsigned *ret_nfds)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    int64_t left_ms;
+    int n;
+
+    do {
+        left_ms = deadline_ms - dlr_now_ms();
+        n = poll(&ready, 1,
+                 left_ms < 0         ? 0
+                 : left_ms > INT_MAX ? INT_MAX
+                                     : (int)left_ms);
+    } while (n < 0 && errno == EINTR && left_ms > 0);
+    if (n <= 0)
+        return n == 0 || errno == EINTR ? -ETIMEDOUT : -errno;
+    return dlr_local_recv(fd, ret_msg, ret_fds, ret_nfds);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/clock.h"
 #include "common/base/str.h"
 
 #define HEAD_BYTES offsetof(struct dlr_local_msg, text)
@@ -162,6 +163,26 @@ static int set_timeout(int fd, int64_t timeout_ms)
     return 0;
 }
 
+/* Within timeout_ms (0: the socket does not block), whatever signals come: each try has
+ * what is left of it.
+ */
+static int connect_within(int fd, const struct sockaddr_un *addr, int64_t timeout_ms)
+{
+    const int64_t deadline_ms = dlr_now_ms() + timeout_ms;
+    int64_t left_ms = timeout_ms;
+    int rc;
+
+    do {
+        rc = timeout_ms > 0 ? set_timeout(fd, left_ms) : 0;
+        if (rc == 0 && connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0)
+            rc = -errno;
+        left_ms = deadline_ms - dlr_now_ms();
+    } while (rc == -EINTR && left_ms > 0);
+    if (timeout_ms > 0 && (rc == -EAGAIN || rc == -EINTR))
+        return -ETIMEDOUT;
+    return rc == 0 && timeout_ms > 0 ? set_timeout(fd, timeout_ms) : rc;
+}
+
 int dlr_local_connect(const char *path, int64_t timeout_ms, int *ret_fd,
                       struct dlr_err *err)
 {
@@ -174,14 +195,9 @@ int dlr_local_connect(const char *path, int64_t timeout_ms, int *ret_fd,
     if (rc < 0)
         return rc;
     fd = socket(AF_UNIX, flags, 0);
-    rc = fd < 0 ? -errno : timeout_ms > 0 ? set_timeout(fd, timeout_ms) : 0;
-    if (rc < 0)
-        return dlr_fail(err, rc, "cannot make a socket: %s", strerror(-rc));
-    do
-        rc = connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
-    while (rc == -EINTR);
-    if (rc == -EAGAIN && timeout_ms > 0)
-        rc = -ETIMEDOUT;
+    if (fd < 0)
+        return dlr_fail(err, -errno, "cannot make a socket: %m");
+    rc = connect_within(fd, &addr, timeout_ms);
     if (rc < 0)
         return dlr_fail(err, rc, "cannot connect to '%s': %s", path, strerror(-rc));
     rc = dlr_local_peer(fd, &uid, &pid);

@@ -10,12 +10,11 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "common/local/agent_socket.h"
-#include "common/local/message.h"
 #include "common/local/program_rank.h"
 #include "watch/map.h"
 #include "watch/write.h"
 
-#define WATCH_OPEN_MS 5000 /* the agent may take to connect, and to answer */
+#define WATCH_OPEN_MS 5000 /* the agent may take to answer */
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 struct dlr_watch {
@@ -36,6 +35,7 @@ static void close_all(const int *fds, unsigned n)
 /* Asks the agent for the page. */
 static int ask(struct dlr_watch *w, unsigned round, int rank, struct dlr_err *err)
 {
+    const int64_t deadline_ms = dlr_now_ms() + WATCH_OPEN_MS;
     int fds[DLR_LOCAL_FDS], rc;
     DLR_AUTO_FREE struct dlr_local_msg *msg = malloc(sizeof(*msg));
     DLR_AUTO_CLOSE int sock = -1;
@@ -50,7 +50,7 @@ static int ask(struct dlr_watch *w, unsigned round, int rank, struct dlr_err *er
     msg->round = round;
     msg->rank = rank;
     rc = dlr_local_send(sock, msg, NULL, 0);
-    rc = rc < 0 ? rc : dlr_local_recv(sock, msg, fds, &n);
+    rc = rc < 0 ? rc : dlr_agent_socket_answer(sock, deadline_ms, msg, fds, &n);
     if (rc <= 0)
         return dlr_fail(err, rc < 0 ? rc : -ECONNRESET, "the agent does not answer");
     if (msg->type == DLR_LOCAL_WATCHED && n > 0)

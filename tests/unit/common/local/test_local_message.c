@@ -6,18 +6,21 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/base/cleanup.h"
 #include "common/base/clock.h"
+#include "common/local/agent_socket.h"
 
 #define HEAD_BYTES 64 /* of the layout in common/local/message.h */
 
@@ -392,6 +395,68 @@ static void a_crowded_listener_times_out_and_stays(void **state)
         close(clients[i]);
 }
 
+/* Signals that come for a second, faster than any limit here ends. */
+static volatile sig_atomic_t signals;
+
+static void on_signal(int number)
+{
+    static const struct itimerval none;
+
+    if (++signals == 200)
+        setitimer(ITIMER_REAL, &none, NULL);
+}
+
+static int64_t signals_begin(void)
+{
+    static const struct itimerval often = {{0, 5000}, {0, 5000}};
+
+    signals = 0;
+    signal(SIGALRM, on_signal);
+    setitimer(ITIMER_REAL, &often, NULL);
+    return dlr_now_ms();
+}
+
+static void signals_end(int64_t begin_ms)
+{
+    static const struct itimerval none;
+
+    setitimer(ITIMER_REAL, &none, NULL);
+    assert_true(signals < 200 && dlr_now_ms() - begin_ms >= 40);
+}
+
+static void signals_do_not_make_a_receive_longer(void **state)
+{
+    struct pair *pair = *state;
+    struct dlr_local_msg msg;
+    int fds[DLR_LOCAL_FDS];
+    unsigned nfds = 0;
+    int64_t begin_ms = signals_begin();
+
+    assert_int_equal(dlr_agent_socket_answer(pair->b, begin_ms + 50, &msg, fds, &nfds),
+                     -ETIMEDOUT);
+    signals_end(begin_ms);
+    dlr_local_init(&msg, DLR_LOCAL_GO);
+    assert_int_equal(dlr_local_send(pair->a, &msg, NULL, 0), 0);
+    assert_int_equal(dlr_agent_socket_answer(pair->b, begin_ms, &msg, fds, &nfds), 1);
+}
+
+static void signals_do_not_make_a_connect_longer(void **state)
+{
+    struct place *place = *state;
+    DLR_AUTO_CLOSE int listener = -1;
+    int clients[200], n = 0, rc = 0, other = -1;
+    int64_t begin_ms;
+
+    assert_int_equal(dlr_local_listen(place->path, &listener, NULL), 0);
+    for (; n < 200 && rc == 0; n++)
+        rc = dlr_local_connect(place->path, 0, &clients[n], NULL);
+    begin_ms = signals_begin();
+    assert_int_equal(dlr_local_connect(place->path, 50, &other, NULL), -ETIMEDOUT);
+    signals_end(begin_ms);
+    for (int i = 0; i < n - 1; i++)
+        close(clients[i]);
+}
+
 #define PAIR_TEST(fn) cmocka_unit_test_setup_teardown(fn, make_pair, close_pair)
 #define PLACE_TEST(fn) cmocka_unit_test_setup_teardown(fn, make_place, remove_place)
 
@@ -413,6 +478,8 @@ int main(void)
         PLACE_TEST(connecting_says_why_it_failed),
         PLACE_TEST(waiting_for_a_silent_peer_has_a_limit),
         PLACE_TEST(a_crowded_listener_times_out_and_stays),
+        PAIR_TEST(signals_do_not_make_a_receive_longer),
+        PLACE_TEST(signals_do_not_make_a_connect_longer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
