@@ -5,6 +5,7 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/str.h"
@@ -12,28 +13,53 @@
 #define NAME_MAX_TEXT 64
 #define VERSION_TEXT 8192 /* MPI_MAX_LIBRARY_VERSION_STRING of MPICH; others less */
 #define NOWHERE ((void *)-1)
+#define LIBRARIES 8 /* that are loaded and are named as one of MPI */
 
 static _Atomic(void *) next[2][DLR_CALL_COUNT];
 
 /* A library that a program has opened for itself (Python does) is not in the order that
  * RTLD_NEXT goes through, while what it calls is looked for in ours first.
  */
+struct libraries {
+    char *names[LIBRARIES];
+    unsigned n;
+};
+
+/* Called under the loader's lock, under which nothing may be opened. */
 static int see_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
     const char *base = strrchr(info->dlpi_name, '/');
-    void **ret_library = arg, *library;
+    struct libraries *found = arg;
 
     base = base ? base + 1 : info->dlpi_name;
-    if (!dlr_after(base, "libmpi"))
-        return 0;
-    library = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-    if (library && dlsym(library, "PMPI_Init")) {
-        *ret_library = library; /* kept: it stays loaded as long as we call it */
-        return 1;
-    }
-    if (library)
-        dlclose(library);
+    if (dlr_after(base, "libmpi") && found->n < LIBRARIES)
+        found->names[found->n++] = strdup(info->dlpi_name);
     return 0;
+}
+
+/* NULL, or one of MPI's: kept, so that it stays loaded as long as we call it. */
+static void *open_library(const char *name)
+{
+    void *library = name ? dlopen(name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+
+    if (!library || dlsym(library, "PMPI_Init"))
+        return library;
+    dlclose(library);
+    return NULL;
+}
+
+static void *find_library(void)
+{
+    struct libraries found = {0};
+    void *library = NULL;
+
+    dl_iterate_phdr(see_library, &found);
+    for (unsigned i = 0; i < found.n; i++) {
+        if (!library)
+            library = open_library(found.names[i]);
+        free(found.names[i]);
+    }
+    return library;
 }
 
 void *dlr_mpi_find(const char *name)
@@ -44,7 +70,7 @@ void *dlr_mpi_find(const char *name)
     if (found)
         return found;
     if (!library) {
-        dl_iterate_phdr(see_library, &library);
+        library = find_library();
         atomic_store(&opened, library ? library : NOWHERE);
     }
     return library && library != NOWHERE ? dlsym(library, name) : NULL;
