@@ -123,10 +123,15 @@ int dlr_mpi_ask(const char *name, unsigned arguments, const uintptr_t *a)
     return function ? (int)dlr_mpi_invoke(function, arguments, a) : -1;
 }
 
-/* MPI-5's standard ABI has handles of its own, whoever made the library. */
+/* MPI-5's standard ABI has handles of its own, whoever made the library; one of MPI 5
+ * that has not got it says that its version is -1.
+ */
 static bool is_standard(void)
 {
-    return dlr_mpi_find("PMPI_Abi_get_version") != NULL;
+    int major = 0, minor = 0;
+    const uintptr_t a[] = {(uintptr_t)&major, (uintptr_t)&minor};
+
+    return dlr_mpi_ask("PMPI_Abi_get_version", 2, a) == 0 && major > 0;
 }
 
 /* Objects that a program refers to may have been copied into it: that is where all then
