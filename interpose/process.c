@@ -53,7 +53,8 @@ void dlr_mpi_process_begin(void)
         return;
     p->call_cost_ns = 2 * clock_cost_ns() + REST_NS;
     p->many_threads = true; /* until it is known */
-    dlr_watch_put_flag(p->map.page, DLR_WATCH_SEEN_CALLS, true);
+    p->first = !(atomic_fetch_or(&p->map.page->flags, DLR_WATCH_SEEN_CALLS) &
+                 DLR_WATCH_SEEN_CALLS);
 }
 
 /* A process that others have spawned has ranks of its own, which are not the job's. */
@@ -75,6 +76,14 @@ static bool is_page_of(const struct dlr_mpi_abi *abi, const struct dlr_watch_pag
     return dlr_mpi_ask("PMPI_Comm_rank", 2, a) == 0 && rank == page->rank;
 }
 
+/* No calls are told there, or by another process. */
+static void leave_page(struct dlr_mpi_process *p)
+{
+    if (p->map.page && p->first)
+        dlr_watch_put_flag(p->map.page, DLR_WATCH_SEEN_CALLS, false);
+    dlr_watch_map_close(&p->map);
+}
+
 void dlr_mpi_process_ready(void)
 {
     struct dlr_mpi_process *p = &dlr_mpi_process;
@@ -83,7 +92,7 @@ void dlr_mpi_process_ready(void)
     const uintptr_t a[] = {(uintptr_t)&level};
 
     if (!abi || is_spawned(abi) || !is_page_of(abi, p->map.page)) {
-        dlr_watch_map_close(&p->map);
+        leave_page(p);
         return;
     }
     p->many_threads =

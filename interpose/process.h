@@ -12,6 +12,7 @@ struct dlr_mpi_process {
     struct dlr_watch_map map;      /* its page is NULL while nothing is to be done */
     const struct dlr_mpi_abi *abi; /* NULL before MPI_Init has ended */
     bool tried;                    /* to get a page: that may take long */
+    bool first;                    /* to say on the page that calls are told */
     bool many_threads;             /* that may call MPI at a time */
     bool coarse;                   /* times would cost too much: they are a tick's */
     int64_t coarse_ns;             /* CLOCK_BOOTTIME less the clock of ticks */

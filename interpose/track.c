@@ -330,20 +330,24 @@ static uintptr_t run_timed(struct under_way *u, void *function)
     const bool timed = is_timed(u->call->kind);
     uint64_t now_ns;
     uintptr_t rc;
+    bool blocked;
 
     if (timed)
         self.entered_ns = dlr_mpi_now();
     begin(u);
+    blocked = self.nlines > 0;
     rc = dlr_mpi_invoke(function, u->call->arguments, u->a);
     if (!dlr_mpi_process.map.page)
         return rc; /* a child by now: fork() in a call-back */
-    if (u->call->kind == DLR_MPI_INIT && rc == 0)
+    if (u->call->kind == DLR_MPI_INIT && (int)rc == 0) {
+        clear_lines(dlr_mpi_now()); /* while there is the page: it may be another's */
         dlr_mpi_process_ready();
+    }
     if (!dlr_mpi_process.map.page)
         return rc;
     now_ns = timed ? dlr_mpi_now() : self.entered_ns;
     finish(u, (int)rc == 0, now_ns);
-    if (self.nlines) {
+    if (blocked) {
         put_ring(u, now_ns);
         clear_lines(now_ns);
     }
