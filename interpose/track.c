@@ -41,7 +41,7 @@ static uint64_t bytes_of(const struct dlr_mpi_call *call, const uintptr_t *a,
         return 0;
     count = call->wide ? (int64_t)a[call->count] : (int)a[call->count];
     if (count < 0 || (int)dlr_mpi_invoke(p->type_size, 2, ask) != 0 || *ret_size < 0)
-        return 0;
+        *ret_size = 0;
     return (uint64_t)count * (uint64_t)*ret_size;
 }
 
@@ -67,7 +67,7 @@ static void describe(struct under_way *u, uint32_t number)
         return;
     if (call->comm >= 0)
         u->comm = dlr_mpi_comm_of(dlr_mpi_handle(abi, u->a[call->comm]));
-    if (call->root >= 0)
+    if (call->root >= 0 && all_members_alike(call->kind))
         root = (int)u->a[call->root];
     u->op.bytes = bytes_of(call, u->a, &size);
     u->op.call = common_number(number);
@@ -112,13 +112,13 @@ static void enter_collective(struct under_way *u)
 }
 
 /* Of what MPI_Start begins only collectives have something to be counted. */
-static void start(const struct under_way *u, unsigned n)
+static void start(const struct under_way *u, int n)
 {
     const struct dlr_mpi_abi *abi = dlr_mpi_process.abi;
     struct dlr_mpi_request r;
 
-    for (unsigned i = 0; i < n; i++) {
-        uintptr_t handle = dlr_mpi_handle_at(abi, u->a[u->call->request], i);
+    for (int i = 0; i < n; i++) {
+        uintptr_t handle = dlr_mpi_handle_at(abi, u->a[u->call->request], (unsigned)i);
         const struct dlr_mpi_operation *op;
 
         if (!dlr_mpi_request_peek(handle, &r) || !r.comm || r.collective ||
@@ -179,7 +179,7 @@ static void begin(struct under_way *u)
         start(u, 1);
         break;
     case DLR_MPI_STARTALL:
-        start(u, (unsigned)u->a[call->count]);
+        start(u, (int)u->a[call->count]);
         break;
     case DLR_MPI_FORGET:
         forget(u);
@@ -222,6 +222,7 @@ static void keep_request(struct under_way *u, uint64_t now_ns)
         dlr_mpi_request_ended(&r, now_ns);
         return;
     }
+    old.made = 0; /* it has ended unseen: that memory may be gone */
     if (old.handle)
         dlr_mpi_request_ended(&old, now_ns);
 }
