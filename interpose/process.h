@@ -29,7 +29,7 @@ struct dlr_mpi_thread {
     uint32_t tid, nlines;
     int lines[DLR_MPI_LINES]; /* of the page: what it waits for */
     uint64_t entered_ns;
-    uintptr_t polled; /* what it asks for again and again, and how often it has */
+    uintptr_t polled; /* what it asks for again and again; how often, to a limit */
     unsigned polls;
     bool polls_differ;
     uint64_t window_ns, window_step; /* since when calls are counted for their cost */

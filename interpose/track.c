@@ -388,13 +388,14 @@ static void polled_in_vain(struct under_way *u, struct dlr_mpi_wait *wait)
 {
     static const struct dlr_mpi_request any = {.peer = DLR_LOOK_ANY};
     const uintptr_t what = wait ? wait->a[u->call->request] : (uintptr_t)u->comm;
+    const bool differ = self.polls && what != self.polled && !self.polls_differ;
 
-    if (self.polls && what != self.polled)
-        self.polls_differ = true;
+    self.polls_differ = self.polls_differ || differ;
     self.polled = what;
-    if (++self.polls != POLLS)
+    if (self.polls < POLLS ? ++self.polls < POLLS : !differ)
         return;
     self.entered_ns = dlr_mpi_now();
+    clear_lines(self.entered_ns);
     if (self.polls_differ)
         dlr_mpi_block(&self, u->op.call, &any);
     else if (wait)
