@@ -269,16 +269,37 @@ static int mark_obstacles(struct dlr_blames *s)
     return 0;
 }
 
-/* All of its calls are seen, and it is its first thread that waits. */
+/* All of its calls are seen, it is its first thread that waits, and none of them is a
+ * message: a request begun before may be the other end of one, and is on no page.
+ */
 static bool is_plain(const struct dlr_blames *s, uint32_t rank)
 {
     const struct dlr_look *look = s->g->in->ranks[rank].after;
 
-    for (uint32_t i = 0; i < DLR_LOOK_CALLS; i++)
-        if (s->g->waits[rank * DLR_LOOK_CALLS + i].used &&
-            !dlr_call_is_main(look, &look->in[i]))
+    for (uint32_t i = 0; i < DLR_LOOK_CALLS; i++) {
+        const struct dlr_wait *w = &s->g->waits[rank * DLR_LOOK_CALLS + i];
+
+        if (w->used && (w->kind == DLR_WAIT_PEER || w->kind == DLR_WAIT_ANY ||
+                        !dlr_call_is_main(look, &look->in[i])))
             return false;
+    }
     return look->pid != 0 && look->more_calls == 0;
+}
+
+/* Whether those that hold each other are to be named: without proof not before all of
+ * them stand for too long, since a message may be on its way.
+ */
+static bool is_deadlock(struct dlr_blames *s, const uint8_t *held)
+{
+    bool late = true;
+
+    for (uint32_t r = 0; r < s->n; r++) {
+        if (held[r] != DLR_HELD_EACH_OTHER)
+            continue;
+        s->proven = s->proven && is_plain(s, r);
+        late = late && dlr_rank_is_late(s->g->in, r);
+    }
+    return s->proven || late;
 }
 
 /* Of those that can never go on some receive from anybody: who has left is missed there
@@ -306,11 +327,12 @@ static int mark_deadlock(struct dlr_blames *s)
 
     if (rc < 0)
         return rc;
+    if (!is_deadlock(s, held))
+        return 0;
     for (uint32_t r = 0; r < s->n; r++) {
         if (held[r] != DLR_HELD_EACH_OTHER)
             continue;
         dlr_blames_add(s, r, DLR_BLAME_DEADLOCK);
-        s->proven = s->proven && is_plain(s, r);
         each_other++;
     }
     if (!strict)

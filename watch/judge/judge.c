@@ -45,13 +45,6 @@ const char *dlr_blame_name(enum dlr_blame blame)
     return blame <= DLR_BLAME_NO_DATA ? names[blame] : "unknown";
 }
 
-static bool is_late(const struct judging *j, uint32_t rank)
-{
-    const struct dlr_judge_rank *r = &j->g->in->ranks[rank];
-
-    return r->still_ns >= dlr_judge_named_ns(r->limit_ns);
-}
-
 /* How many of the rank's calls are in flight, or for whom nothing is known; all of them.
  */
 static unsigned count_calls(const struct judging *j, uint32_t rank,
@@ -80,7 +73,7 @@ static uint32_t mark_network(struct judging *j, bool sure)
     for (uint32_t r = 0; r < j->n; r++) {
         unsigned flight, unknown;
 
-        if (j->g->places[r] != DLR_PLACE_WAITS || !is_late(j, r) ||
+        if (j->g->places[r] != DLR_PLACE_WAITS || !dlr_rank_is_late(j->g->in, r) ||
             count_calls(j, r, &flight, &unknown) != flight || (sure && unknown))
             continue;
         dlr_blames_add(&j->found, r, DLR_BLAME_NETWORK);
@@ -94,7 +87,7 @@ static bool waits_for_unknown(const struct judging *j)
     for (uint32_t r = 0; r < j->n; r++) {
         unsigned flight, unknown;
 
-        if (j->g->places[r] == DLR_PLACE_WAITS && is_late(j, r) &&
+        if (j->g->places[r] == DLR_PLACE_WAITS && dlr_rank_is_late(j->g->in, r) &&
             count_calls(j, r, &flight, &unknown) && unknown)
             return true;
     }

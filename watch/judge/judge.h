@@ -20,6 +20,7 @@
 #define DLR_CALL_ONE_OF 4u /* of its requests one is enough, as for MPI_Waitany */
 #define DLR_CALL_ALONE 8u  /* waits for no rank that could be named: files, windows */
 #define DLR_CALL_NEIGHBORS 16u /* a collective that waits for some of the members */
+#define DLR_CALL_POLLS 32u     /* asks and returns: in between the rank may compute */
 
 enum dlr_verdict_kind {
     DLR_VERDICT_NONE,    /* it moves, or is where it may be */

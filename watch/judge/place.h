@@ -35,6 +35,14 @@ bool dlr_call_is_main(const struct dlr_look *look, const struct dlr_look_call *c
 bool dlr_call_waits(const struct dlr_judge_input *in, const struct dlr_look *look,
                     const struct dlr_look_call *call);
 
+/* Whether it has stood for so long that it is named. */
+static inline bool dlr_rank_is_late(const struct dlr_judge_input *in, uint32_t rank)
+{
+    const struct dlr_judge_rank *r = &in->ranks[rank];
+
+    return r->still_ns >= dlr_judge_named_ns(r->limit_ns);
+}
+
 enum dlr_fit { DLR_FIT_NOT, DLR_FIT_PERHAPS, DLR_FIT_SURE };
 
 /* Whether two calls of which each names the other's rank are a message's two ends. */

@@ -337,6 +337,7 @@ static void find_wait(const struct dlr_wait_graph *g, uint32_t rank, struct dlr_
         w->partly = !g->groups[w->group].whole;
         w->kind = DLR_WAIT_ANY;
     }
+    w->partly = w->partly || dlr_call_kind(g->in, call->call) & DLR_CALL_POLLS;
 }
 
 /* A receive from anybody that a send has found is on its way. */
@@ -358,7 +359,8 @@ static void meet_any(struct dlr_wait_graph *g, uint32_t rank, uint32_t at)
             peer->in[i].comm != call->comm)
             continue;
         other->kind = DLR_WAIT_FLIGHT;
-        other->partly = fit == DLR_FIT_PERHAPS;
+        other->partly = fit == DLR_FIT_PERHAPS ||
+                        dlr_call_kind(g->in, peer->in[i].call) & DLR_CALL_POLLS;
     }
 }
 

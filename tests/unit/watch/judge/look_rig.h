@@ -25,6 +25,7 @@ enum {
     RIG_EXCHANGE,
     RIG_FILE,
     RIG_NEIGHBORS,
+    RIG_TEST,
     RIG_CALLS
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define COMPUTE_TICKS 4
+#define FLIGHT_TICKS 48 /* longer than between two looks */
 
 const uint8_t model_calls[MODEL_CALLS] = {
     [MODEL_SEND] = DLR_CALL_SENDS,
@@ -98,11 +99,55 @@ static void make_one_of(struct model *m, uint32_t at, struct model_event *e)
     add(m, e->b, MODEL_ONE_OF, at);
 }
 
+static void make_halo(struct model *m, uint32_t at, struct model_event *e)
+{
+    const uint32_t size = m->sizes[e->comm], a = model_random(m, size);
+
+    e->a = m->members[e->comm][a];
+    e->b = m->members[e->comm][(a + 1) % size];
+    e->flight = 1 + model_random(m, FLIGHT_TICKS);
+    for (enum model_kind kind = MODEL_POSTS; kind <= MODEL_HALO_WAITS; kind++) {
+        add(m, e->a, kind, at);
+        add(m, e->b, kind, at);
+    }
+}
+
 static void for_all(struct model *m, const struct model_event *e, enum model_kind kind,
                     uint32_t at)
 {
     for (uint32_t i = 0; i < m->sizes[e->comm]; i++)
         add(m, m->members[e->comm][i], kind, at);
+}
+
+/* A message that is under way while its sender is in a collective. */
+static void make_pending(struct model *m, uint32_t at, struct model_event *e)
+{
+    const uint32_t size = m->sizes[e->comm], a = model_random(m, size),
+                   next = m->nevents++;
+
+    m->events[next].comm = e->comm;
+    m->events[next].call = MODEL_ALLREDUCE;
+    e->a = m->members[e->comm][a];
+    e->b = m->members[e->comm][(a + 1) % size];
+    e->flight = 1 + model_random(m, FLIGHT_TICKS);
+    add(m, e->a, MODEL_BEGINS_SEND, at);
+    add(m, e->b, MODEL_RECEIVES_SLOWLY, at);
+    for_all(m, &m->events[next], MODEL_COLLECTIVE, next);
+    add(m, e->a, MODEL_ENDS_SEND, at);
+}
+
+static void make_unproven(struct model *m, uint32_t at, struct model_event *e)
+{
+    switch (model_random(m, 3)) {
+    case 0:
+        make_halo(m, at, e);
+        break;
+    case 1:
+        make_pending(m, at, e);
+        break;
+    default:
+        for_all(m, e, MODEL_SHIFTS, at);
+    }
 }
 
 /* All ranks do their part of the events in one order: no such program can hang. */
@@ -131,9 +176,9 @@ static void make_event(struct model *m, uint32_t *open)
         for_all(m, e, MODEL_BEGIN, at);
         *open = at;
         break;
-    case 5: /* of a call with several requests nothing is proven */
+    case 5: /* of what is not all on the page nothing is proven */
         if (m->fault <= MODEL_STOP)
-            for_all(m, e, MODEL_SHIFTS, at);
+            make_unproven(m, at, e);
         break;
     default:
         for_all(m, e, MODEL_COLLECTIVE, at);

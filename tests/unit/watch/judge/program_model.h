@@ -13,7 +13,7 @@
 #define MODEL_RANKS 16
 #define MODEL_COMMS 6
 #define MODEL_EVENTS 64
-#define MODEL_ITEMS (5 * MODEL_EVENTS + 16)
+#define MODEL_ITEMS (6 * MODEL_EVENTS + 16)
 #define MODEL_TICK_NS 1000000000u
 #define MODEL_PHASE_TICKS 60
 
@@ -41,6 +41,7 @@ enum {
     MODEL_RECV,
     MODEL_RECV_ONE_OF,
     MODEL_SENDRECV,
+    MODEL_WAIT_REQUEST,
     MODEL_NONBLOCKING, /* and from here on the same once more */
     MODEL_CALLS = 2 * MODEL_NONBLOCKING
 };
@@ -60,12 +61,21 @@ enum model_kind {
     MODEL_EXCHANGES,
     MODEL_SHIFTS, /* to the next of the members, from the one before */
     MODEL_ONE_OF,
+    MODEL_POSTS, /* of a halo exchange: MPI_Irecv, then MPI_Send, then MPI_Wait */
+    MODEL_HALO_SENDS,
+    MODEL_HALO_WAITS,
+    MODEL_BEGINS_SEND, /* MPI_Isend, and goes on; later its MPI_Wait */
+    MODEL_ENDS_SEND,
+    MODEL_RECEIVES_SLOWLY,
     MODEL_FOR_EVER,
 };
 
 struct model_event {
     uint32_t comm, call, root, a, b, c;
     bool sent, received, sent_too, lost;
+    bool posted[2];      /* by a, by b */
+    uint64_t arrives[2]; /* what a, what b has sent; 0: nothing yet */
+    uint32_t flight;     /* ticks of each of these messages */
 };
 
 struct model_item {
@@ -90,7 +100,7 @@ struct model_rank {
 };
 
 struct model {
-    uint64_t seed, random, now;
+    uint64_t seed, random, now, flies; /* until then some message does */
     uint32_t n, ncomms, nevents;
     uint32_t members[MODEL_COMMS][MODEL_RANKS], sizes[MODEL_COMMS];
     struct model_event events[MODEL_EVENTS];

@@ -40,6 +40,20 @@ static void enter(struct model *m, struct model_rank *r, uint32_t event, bool be
         .call = e->call, .root = e->root, .calls = begins ? r->calls : r->calls - 1};
 }
 
+/* One side's message of an event goes out. */
+static void send(struct model *m, struct model_event *e, uint32_t rank)
+{
+    const uint64_t arrives = m->now + e->flight;
+
+    e->arrives[rank != e->a] = arrives;
+    m->flies = arrives > m->flies ? arrives : m->flies;
+}
+
+static bool has_arrived(const struct model *m, const struct model_event *e, bool of_b)
+{
+    return e->arrives[of_b] && m->now >= e->arrives[of_b];
+}
+
 static void come_to(struct model *m, uint32_t rank, const struct model_item *item)
 {
     struct model_rank *r = &m->ranks[rank];
@@ -61,6 +75,10 @@ static void come_to(struct model *m, uint32_t rank, const struct model_item *ite
     r->calls++;
     if (item->kind == MODEL_COLLECTIVE || item->kind == MODEL_BEGIN)
         enter(m, r, item->event, item->kind == MODEL_BEGIN);
+    else if (item->kind == MODEL_POSTS)
+        e->posted[rank != e->a] = true;
+    else if (item->kind == MODEL_HALO_SENDS || item->kind == MODEL_BEGINS_SEND)
+        send(m, e, rank);
     else if (item->kind == MODEL_SHIFTS)
         r->number[item->event] = 1;
     else if (item->kind == MODEL_EXCHANGES)
@@ -90,8 +108,16 @@ static bool is_done(const struct model *m, const struct model_rank *r,
                     const struct model_item *item)
 {
     const struct model_event *e = &m->events[item->event];
+    const bool is_b = r != &m->ranks[e->a];
 
     switch (item->kind) {
+    case MODEL_HALO_SENDS:
+        return e->posted[!is_b] && has_arrived(m, e, is_b);
+    case MODEL_HALO_WAITS:
+        return has_arrived(m, e, !is_b);
+    case MODEL_RECEIVES_SLOWLY:
+    case MODEL_ENDS_SEND:
+        return has_arrived(m, e, false);
     case MODEL_COMPUTE:
     case MODEL_PHASE:
         return m->now >= r->until;
@@ -168,6 +194,8 @@ bool model_is_over(const struct model *m)
 
 bool model_is_still(const struct model *m)
 {
+    if (m->now < m->flies)
+        return false;
     for (uint32_t i = 0; i < m->n; i++) {
         const struct model_rank *r = &m->ranks[i];
 
@@ -232,6 +260,14 @@ static void look_at_item(const struct model *m, uint32_t rank, struct dlr_look *
         look_at_call(m, rank, MODEL_SEND, (int)e->b, ret);
     if (item->kind == MODEL_RECEIVES)
         look_at_call(m, rank, MODEL_RECV, (int)e->a, ret);
+    if (item->kind == MODEL_RECEIVES_SLOWLY)
+        look_at_call(m, rank, MODEL_RECV, (int)e->a, ret);
+    if (item->kind == MODEL_ENDS_SEND)
+        look_at_call(m, rank, MODEL_WAIT_REQUEST, (int)e->b, ret);
+    if (item->kind == MODEL_HALO_SENDS || item->kind == MODEL_HALO_WAITS)
+        look_at_call(m, rank,
+                     item->kind == MODEL_HALO_SENDS ? MODEL_SEND : MODEL_WAIT_REQUEST,
+                     (int)(rank == e->a ? e->b : e->a), ret);
     if (item->kind == MODEL_RECEIVES_ANY)
         look_at_call(m, rank, MODEL_RECV, DLR_LOOK_ANY, ret);
     if (item->kind == MODEL_EXCHANGES) {

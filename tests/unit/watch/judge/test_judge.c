@@ -120,11 +120,12 @@ static bool is_right(const struct model *m)
     case MODEL_STOP:
         return only && v->kind == DLR_VERDICT_STUCK && v->blame == DLR_BLAME_STOPPED;
     case MODEL_LEAVE: /* who receives from anybody may miss any that has left */
-        return is_culprit(m->who) && v->kind == DLR_VERDICT_STUCK &&
+        return is_culprit(m->who) &&
                (v->blame == DLR_BLAME_DEADLOCK ||
-                (v->blame == DLR_BLAME_LEFT && (only || all_have_left(m))));
+                (v->kind == DLR_VERDICT_STUCK && v->blame == DLR_BLAME_LEFT &&
+                 (only || all_have_left(m))));
     case MODEL_CROSS:
-        return only_culprits(m, m->who, m->other) && v->kind == DLR_VERDICT_STUCK &&
+        return only_culprits(m, m->who, m->other) && v->kind == DLR_VERDICT_STILL &&
                v->blame == DLR_BLAME_DEADLOCK;
     case MODEL_MISMATCH:
         return is_culprit(m->who) && v->kind == DLR_VERDICT_STUCK &&
@@ -133,12 +134,15 @@ static bool is_right(const struct model *m)
     case MODEL_SKIP:
     case MODEL_SWAP:
         return is_culprit(m->who) &&
-               (v->kind == DLR_VERDICT_STUCK || v->blame == DLR_BLAME_AHEAD);
+               (v->kind == DLR_VERDICT_STUCK || v->blame == DLR_BLAME_AHEAD ||
+                v->blame == DLR_BLAME_DEADLOCK);
     case MODEL_LOST:
         return v->kind == DLR_VERDICT_STILL && v->blame == DLR_BLAME_NETWORK &&
                only_members(m, m->events[m->fault_event].comm);
-    default:
-        return v->kind == DLR_VERDICT_NONE;
+    default: /* a message that is slow may be named, and proves nothing */
+        return v->kind == DLR_VERDICT_NONE ||
+               (v->kind == DLR_VERDICT_STILL && m->now < m->flies + SKEW &&
+                (v->blame == DLR_BLAME_NETWORK || v->blame == DLR_BLAME_DEADLOCK));
     }
 }
 
