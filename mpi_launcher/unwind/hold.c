@@ -66,13 +66,13 @@ static void copy(struct dlr_held *held, dlr_held_fn fn, void *arg)
         fn(held, arg);
 }
 
-/* A signal that had just been on its way to it arrives all the same. One that is killed
- * meanwhile is still to be waited for: its process would not end before we do.
+/* A signal that had just been on its way to it arrives all the same: a stop of ours has
+ * an event above its 16 bits. One that is killed meanwhile is still to be waited for: its
+ * process would not end before we do.
  */
 static void let_go(struct dlr_held *held, int status)
 {
-    bool signal =
-        WIFSTOPPED(status) && status >> 16 == 0 && WSTOPSIG(status) != SIGTRAP;
+    bool signal = WIFSTOPPED(status) && status >> 16 == 0;
 
     held->pending = ptrace(PTRACE_DETACH, held->tid, NULL,
                            (void *)(long)(signal ? WSTOPSIG(status) : 0)) < 0;

@@ -153,18 +153,35 @@ static int take_words(int argc, char **argv, struct words *w, int *ret_next)
     return -1;
 }
 
+/* Whatever we have inherited: SIGCHLD tells that a thread has stopped, SIGALRM ends us,
+ * and a terminal does not stop us while we hold one.
+ */
+static void set_signals(void)
+{
+    sigset_t set;
+
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGALRM, SIG_DFL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTSTP);
+    sigaddset(&set, SIGTTIN);
+    sigaddset(&set, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 int main(int argc, char **argv)
 {
     struct words w = {.seconds = READ_MS / 1000, .all = true};
-    sigset_t child;
     int next, code = take_words(argc, argv, &w, &next);
 
     if (code >= 0)
         return code;
     setenv("DEBUGINFOD_URLS", "", 1);
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child, NULL);
+    set_signals();
     alarm(w.seconds + GRACE_S);
     code = w.job ? read_job(&w) : read_processes(argv + next, &w);
     dlr_rank_set_done(&w.ranks);

@@ -314,6 +314,29 @@ static void no_signal_is_lost_while_stacks_are_read(void **state)
     end(pid);
 }
 
+static void trap(void)
+{
+    signal(SIGTRAP, count_signal);
+    shared->ready = 1;
+    for (unsigned i = 0; i < SIGNALS; i++)
+        raise(SIGTRAP);
+    shared->ready = 2;
+    for (;;)
+        pause();
+}
+
+/* As debuggers' and profilers' break points are. */
+static void no_trap_of_the_program_is_lost(void **state)
+{
+    pid_t pid = start(trap);
+    int64_t deadline = dlr_now_ms() + LIMIT_MS;
+
+    while (shared->ready < 2 && dlr_now_ms() < deadline)
+        json_decref(stacks_of(pid, 0));
+    assert_int_equal(shared->signals, SIGNALS);
+    end(pid);
+}
+
 static void a_stopped_process_stays_stopped(void **state)
 {
     pid_t pid = start_eight();
@@ -453,6 +476,7 @@ int main(void)
         cmocka_unit_test(each_of_eight_threads_is_where_it_is),
         cmocka_unit_test(equal_threads_are_merged),
         cmocka_unit_test(no_signal_is_lost_while_stacks_are_read),
+        cmocka_unit_test(no_trap_of_the_program_is_lost),
         cmocka_unit_test(a_stopped_process_stays_stopped),
         cmocka_unit_test(a_reader_that_is_killed_leaves_nobody_stopped),
         cmocka_unit_test(one_that_has_ended_is_named),
