@@ -8,6 +8,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/doctor/doctor.h"
 
+#define END_MS 1000 /* for srun to end after each SIGTERM */
 #define LABEL_MAX 8 /* digits of a task's number */
 #define STEP_WORDS 24
 
@@ -124,6 +126,33 @@ static bool listen_to(int fd, int64_t deadline_ms, struct dlr_stacks_answer *ans
     return false;
 }
 
+static bool ends_within(int pidfd, int64_t limit_ms)
+{
+    const int64_t deadline_ms = dlr_now_ms() + limit_ms;
+    struct pollfd pfd = {.fd = pidfd, .events = POLLIN};
+    int64_t left;
+
+    while ((left = deadline_ms - dlr_now_ms()) > 0)
+        if (poll(&pfd, 1, (int)left) > 0)
+            return true;
+    return false;
+}
+
+/* It cancels its step at the second SIGTERM. One that is killed leaves that to its child,
+ * which is in its group and therefore is not killed.
+ */
+static void end_srun(pid_t pid)
+{
+    DLR_AUTO_CLOSE int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+    for (unsigned i = 0; i < 2; i++) {
+        kill(-pid, SIGTERM);
+        if (ends_within(pidfd, END_MS))
+            return;
+    }
+    kill(pid, SIGKILL);
+}
+
 int dlr_stacks_ask(const struct dlr_stacks_question *q, struct dlr_stacks_answer *ret,
                    struct dlr_err *err)
 {
@@ -146,9 +175,8 @@ int dlr_stacks_ask(const struct dlr_stacks_question *q, struct dlr_stacks_answer
     if (rc < 0)
         return dlr_fail(err, rc, "cannot start srun: %s", strerror(-rc));
     ended = listen_to(fd, dlr_now_ms() + q->limit_ms, ret);
-    if (!ended) /* it cancels its step at the second one */
-        kill(-pid, SIGTERM);
-    kill(-pid, ended ? 0 : SIGKILL);
+    if (!ended)
+        end_srun(pid);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
     ret->status = ended ? status : -1;
