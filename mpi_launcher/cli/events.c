@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "common/base/str.h"
 #include "mpi_launcher/cli/base/args.h"
@@ -80,17 +79,11 @@ static int set_wanted(struct events *ev, const char *value, struct dlr_err *err)
 static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
 {
     struct events *ev = arg;
+    int rc;
 
-    if (!name && ev->where.job)
-        return dlr_fail(err, -EINVAL, "one job at a time: '%.64s' is one too many",
-                        value);
-    if (!name)
-        ev->where.job = value;
-    else if (dlr_streq(name, "run"))
-        ev->where.run = value;
-    else if (dlr_streq(name, "state-dir"))
-        ev->where.state_dir = value;
-    else if (dlr_streq(name, "follow"))
+    if (dlr_cli_where_set(&ev->where, name, value, &rc, err))
+        return rc;
+    if (dlr_streq(name, "follow"))
         ev->follow = true;
     else if (dlr_streq(name, "json"))
         ev->json = true;

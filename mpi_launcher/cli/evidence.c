@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,6 +14,7 @@
 #include "mpi_launcher/cli/base/args.h"
 #include "mpi_launcher/cli/base/cli.h"
 #include "mpi_launcher/cli/base/find_run.h"
+#include "mpi_launcher/cli/base/replace_file.h"
 #include "mpi_launcher/doctor/doctor.h"
 #include "mpi_launcher/evidence/redact.h"
 #include "mpi_launcher/evidence/tar.h"
@@ -58,18 +58,11 @@ static const struct dlr_cli_cmd evidence_cmd = {
 static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
 {
     struct evidence *ev = arg;
+    int rc;
 
-    if (!name && ev->where.job)
-        return dlr_fail(err, -EINVAL, "one job at a time: '%.64s' is one too many",
-                        value);
-    if (!name)
-        ev->where.job = value;
-    else if (dlr_streq(name, "run"))
-        ev->where.run = value;
-    else if (dlr_streq(name, "state-dir"))
-        ev->where.state_dir = value;
-    else
-        ev->tar = value;
+    if (dlr_cli_where_set(&ev->where, name, value, &rc, err))
+        return rc;
+    ev->tar = value;
     return 0;
 }
 
@@ -294,43 +287,18 @@ static void put_answer(struct evidence *ev, const char *name,
 
 /* --- the archive ------------------------------------------------------------------ */
 
-static int write_archive(struct evidence *ev, struct dlr_err *err)
+static int write_archive(void *arg, FILE *out, struct dlr_err *err)
 {
+    struct evidence *ev = arg;
     int rc;
 
+    ev->out = out;
     setenv(JOB_VARIABLE, ev->run.job, 1);
     put_answer(ev, "version.txt", version);
     put_answer(ev, "slurm.txt", ask);
     rc = put_journal(ev, err);
     put_all_logs(ev);
     dlr_tar_end(ev->out);
-    return rc;
-}
-
-static int open_part(const char *part)
-{
-    return open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-}
-
-/* To a file beside it first: nobody sends half of it. */
-static int write_file(struct evidence *ev, struct dlr_err *err)
-{
-    DLR_AUTO_FREE char *part = dlr_format_new("%s.part-%d", ev->tar, (int)getpid());
-    int fd = part ? open_part(part) : -1, rc;
-    bool bad;
-
-    ev->out = fd < 0 ? NULL : fdopen(fd, "w");
-    if (!ev->out)
-        return dlr_fail(err, -errno, "cannot write '%.300s': %s", ev->tar,
-                        strerror(errno));
-    rc = write_archive(ev, err);
-    bad = ferror(ev->out) != 0;
-    bad = fclose(ev->out) != 0 || bad;
-    if (rc == 0 && !bad && rename(part, ev->tar) == 0)
-        return 0;
-    if (rc == 0)
-        rc = dlr_fail(err, -EIO, "cannot write '%.300s': %s", ev->tar, strerror(errno));
-    unlink(part);
     return rc;
 }
 
@@ -347,7 +315,8 @@ int dlr_cli_evidence(int argc, char **argv)
               stderr);
         return DLR_CLI_USAGE;
     }
-    if (dlr_cli_find(&ev.where, &ev.run, &err) < 0 || write_file(&ev, &err) < 0) {
+    if (dlr_cli_find(&ev.where, &ev.run, &err) < 0 ||
+        dlr_cli_replace_file(ev.tar, 0600, write_archive, &ev, &err) < 0) {
         fprintf(stderr, "dlrover: %s\n", err.text);
         return DLR_CLI_FAIL;
     }

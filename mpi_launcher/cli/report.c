@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlrover report: all that a journal says of a run, on one page. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "mpi_launcher/cli/base/args.h"
 #include "mpi_launcher/cli/base/cli.h"
 #include "mpi_launcher/cli/base/find_run.h"
+#include "mpi_launcher/cli/base/replace_file.h"
 #include "mpi_launcher/cli/report_of.h"
 #include "mpi_launcher/journal/text.h"
 #include "mpi_launcher/report/report.h"
@@ -40,17 +37,11 @@ static const struct dlr_cli_cmd report_cmd = {
 static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
 {
     struct report *rep = arg;
+    int rc;
 
-    if (!name && rep->where.job)
-        return dlr_fail(err, -EINVAL, "one job at a time: '%.64s' is one too many",
-                        value);
-    if (!name)
-        rep->where.job = value;
-    else if (dlr_streq(name, "run"))
-        rep->where.run = value;
-    else if (dlr_streq(name, "state-dir"))
-        rep->where.state_dir = value;
-    else if (dlr_streq(name, "json"))
+    if (dlr_cli_where_set(&rep->where, name, value, &rc, err))
+        return rc;
+    if (dlr_streq(name, "json"))
         rep->json = true;
     else if (!value[0])
         return dlr_fail(err, -EINVAL, "--html needs the name of a file");
@@ -61,34 +52,28 @@ static int set(void *arg, const char *name, const char *value, struct dlr_err *e
     return 0;
 }
 
-/* To a file beside it first: nobody finds half a page. */
-static int write_html(const struct dlr_report *r, const struct dlr_report_about *about,
-                      const char *path, struct dlr_err *err)
-{
-    DLR_AUTO_FREE char *part = dlr_format_new("%s.part-%d", path, (int)getpid());
-    FILE *out = part ? fopen(part, "wxe") : NULL;
-    bool bad;
+struct page {
+    const struct dlr_report *r;
+    const struct dlr_report_about *about;
+};
 
-    if (!out)
-        return dlr_fail(err, -errno, "cannot write '%.300s': %s", path,
-                        strerror(errno));
-    dlr_report_html(r, about, out);
-    bad = ferror(out) != 0;
-    bad = fclose(out) != 0 || bad;
-    if (!bad && rename(part, path) == 0)
-        return 0;
-    dlr_fail(err, -EIO, "cannot write '%.300s': %s", path, strerror(errno));
-    unlink(part);
-    return -EIO;
+static int write_html(void *arg, FILE *out, struct dlr_err *err)
+{
+    const struct page *page = arg;
+
+    (void)err;
+    dlr_report_html(page->r, page->about, out);
+    return 0;
 }
 
 static int print(const struct report *rep, const struct dlr_report *r,
                  const struct dlr_report_about *about, struct dlr_err *err)
 {
+    struct page page = {r, about};
     json_t *j = NULL;
 
     if (rep->html && !dlr_streq(rep->html, "-"))
-        return write_html(r, about, rep->html, err);
+        return dlr_cli_replace_file(rep->html, 0, write_html, &page, err);
     if (rep->html) {
         dlr_report_html(r, about, stdout);
     } else if (rep->json) {

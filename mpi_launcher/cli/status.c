@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -61,17 +60,11 @@ static const struct dlr_cli_cmd status_cmd = {
 static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
 {
     struct status *st = arg;
+    int rc;
 
-    if (!name && st->where.job)
-        return dlr_fail(err, -EINVAL, "one job at a time: '%.64s' is one too many",
-                        value);
-    if (!name)
-        st->where.job = value;
-    else if (dlr_streq(name, "run"))
-        st->where.run = value;
-    else if (dlr_streq(name, "state-dir"))
-        st->where.state_dir = value;
-    else if (dlr_streq(name, "json"))
+    if (dlr_cli_where_set(&st->where, name, value, &rc, err))
+        return rc;
+    if (dlr_streq(name, "json"))
         st->json = true;
     else if (dlr_streq(name, "once"))
         st->once = true;

@@ -2,15 +2,13 @@
 /* dlrover trace: a run on one clock, for ui.perfetto.dev or chrome://tracing. */
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "mpi_launcher/cli/base/args.h"
 #include "mpi_launcher/cli/base/cli.h"
 #include "mpi_launcher/cli/base/find_run.h"
+#include "mpi_launcher/cli/base/replace_file.h"
 #include "mpi_launcher/cli/report_of.h"
 #include "mpi_launcher/journal/text.h"
 #include "mpi_launcher/report/report.h"
@@ -44,17 +42,11 @@ static const struct dlr_cli_cmd trace_cmd = {
 static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
 {
     struct trace *tr = arg;
+    int rc;
 
-    if (!name && tr->where.job)
-        return dlr_fail(err, -EINVAL, "one job at a time: '%.64s' is one too many",
-                        value);
-    if (!name)
-        tr->where.job = value;
-    else if (dlr_streq(name, "run"))
-        tr->where.run = value;
-    else if (dlr_streq(name, "state-dir"))
-        tr->where.state_dir = value;
-    else if (dlr_streq(name, "out"))
+    if (dlr_cli_where_set(&tr->where, name, value, &rc, err))
+        return rc;
+    if (dlr_streq(name, "out"))
         tr->out = value;
     else if (dlr_streq(name, "format") && dlr_streq(value, "json"))
         tr->format = DLR_TRACE_JSON;
@@ -69,10 +61,18 @@ static int set(void *arg, const char *name, const char *value, struct dlr_err *e
     return 0;
 }
 
-static int put(const struct trace *tr, const struct dlr_report *r,
-               const struct dlr_report_about *about, FILE *out, struct dlr_err *err)
+struct page {
+    const struct trace *tr;
+    const struct dlr_report *r;
+    struct dlr_report_about about;
+};
+
+static int put(void *arg, FILE *out, struct dlr_err *err)
 {
-    if (dlr_report_trace(r, about, tr->format, tr->last_ms,
+    const struct page *page = arg;
+    const struct trace *tr = page->tr;
+
+    if (dlr_report_trace(page->r, &page->about, tr->format, tr->last_ms,
                          tr->format == DLR_TRACE_JSON ? JSON_MAX : 0, out) < 0)
         return dlr_fail(err, -E2BIG,
                         "more than %d slices are too many for JSON: take "
@@ -81,32 +81,9 @@ static int put(const struct trace *tr, const struct dlr_report *r,
     return 0;
 }
 
-/* To a file beside it first: nobody opens half a trace. */
-static int write_file(const struct trace *tr, const struct dlr_report *r,
-                      const struct dlr_report_about *about, struct dlr_err *err)
-{
-    DLR_AUTO_FREE char *part = dlr_format_new("%s.part-%d", tr->out, (int)getpid());
-    FILE *out = part ? fopen(part, "wxe") : NULL;
-    bool bad;
-    int rc;
-
-    if (!out)
-        return dlr_fail(err, -errno, "cannot write '%.300s': %s", tr->out,
-                        strerror(errno));
-    rc = put(tr, r, about, out, err);
-    bad = ferror(out) != 0;
-    bad = fclose(out) != 0 || bad;
-    if (rc == 0 && !bad && rename(part, tr->out) == 0)
-        return 0;
-    if (rc == 0)
-        rc = dlr_fail(err, -EIO, "cannot write '%.300s': %s", tr->out, strerror(errno));
-    unlink(part);
-    return rc;
-}
-
 static int write_trace(const struct trace *tr, struct dlr_err *err)
 {
-    struct dlr_report_about about = {.now_ms = dlr_cli_now_ms()};
+    struct page page = {.tr = tr, .about.now_ms = dlr_cli_now_ms()};
     struct dlr_report *r = NULL;
     struct dlr_cli_run run;
     int rc = dlr_cli_find(&tr->where, &run, err);
@@ -115,13 +92,13 @@ static int write_trace(const struct trace *tr, struct dlr_err *err)
         rc = dlr_cli_report_of(&run, true, &r, err);
     if (rc < 0)
         return rc;
-    about.job = run.job;
-    about.run = run.run;
-    if (!dlr_streq(tr->out, "-")) {
-        rc = write_file(tr, r, &about, err);
-    } else if ((rc = put(tr, r, &about, stdout, err)) == 0 && fflush(stdout)) {
+    page.r = r;
+    page.about.job = run.job;
+    page.about.run = run.run;
+    if (!dlr_streq(tr->out, "-"))
+        rc = dlr_cli_replace_file(tr->out, 0, put, &page, err);
+    else if ((rc = put(&page, stdout, err)) == 0 && fflush(stdout))
         rc = dlr_fail(err, -EIO, "cannot write: %s", strerror(errno));
-    }
     dlr_report_free(r);
     return rc;
 }

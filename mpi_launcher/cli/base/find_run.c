@@ -136,3 +136,21 @@ int dlr_cli_find(const struct dlr_cli_where *where, struct dlr_cli_run *ret,
     *ret = found;
     return 0;
 }
+
+bool dlr_cli_where_set(struct dlr_cli_where *where, const char *name, const char *value,
+                       int *ret_rc, struct dlr_err *err)
+{
+    *ret_rc = 0;
+    if (!name && where->job)
+        *ret_rc =
+            dlr_fail(err, -EINVAL, "one job at a time: '%.64s' is one too many", value);
+    else if (!name)
+        where->job = value;
+    else if (dlr_streq(name, "run"))
+        where->run = value;
+    else if (dlr_streq(name, "state-dir"))
+        where->state_dir = value;
+    else
+        return false;
+    return true;
+}

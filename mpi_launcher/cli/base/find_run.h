@@ -4,6 +4,7 @@
 #define DLR_MPI_LAUNCHER_CLI_BASE_FIND_RUN_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 #include "common/base/err.h"
 
@@ -15,6 +16,12 @@ struct dlr_cli_where {
     const char *job;       /* else SLURM_JOB_ID, else the one written to last */
     const char *run;       /* else the one written to last */
 };
+
+/* Takes JOB (name NULL), --run and --state-dir, as a command's set function is given
+ * them. True: it was one of them, *ret_rc is 0, or -EINVAL with text for a second job.
+ */
+bool dlr_cli_where_set(struct dlr_cli_where *where, const char *name, const char *value,
+                       int *ret_rc, struct dlr_err *err);
 
 struct dlr_cli_run {
     char state_dir[PATH_MAX];

@@ -7,17 +7,14 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "common/base/cleanup.h"
 #include "common/base/clock.h"
 #include "common/base/str.h"
 #include "mpi_launcher/cli/base/args.h"
 #include "mpi_launcher/cli/base/cli.h"
 #include "mpi_launcher/cli/base/find_run.h"
+#include "mpi_launcher/cli/base/replace_file.h"
 #include "mpi_launcher/cli/base/watch.h"
 #include "mpi_launcher/cli/metrics/server.h"
 #include "mpi_launcher/journal/reader.h"
@@ -60,17 +57,11 @@ static const struct dlr_cli_cmd metrics_cmd = {
 static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
 {
     struct metrics *mt = arg;
+    int rc;
 
-    if (!name && mt->where.job)
-        return dlr_fail(err, -EINVAL, "one job at a time: '%.64s' is one too many",
-                        value);
-    if (!name)
-        mt->where.job = value;
-    else if (dlr_streq(name, "run"))
-        mt->where.run = value;
-    else if (dlr_streq(name, "state-dir"))
-        mt->where.state_dir = value;
-    else if (dlr_streq(name, "openmetrics"))
+    if (dlr_cli_where_set(&mt->where, name, value, &rc, err))
+        return rc;
+    if (dlr_streq(name, "openmetrics"))
         mt->openmetrics = true;
     else if (dlr_streq(name, "listen"))
         mt->listen = value;
@@ -141,24 +132,11 @@ static void write_page(void *arg, enum dlr_metrics_format format, FILE *out)
     pthread_mutex_unlock(&mt->lock);
 }
 
-/* To a file beside it first: a scrape never finds half a page. */
-static int write_file(struct metrics *mt, struct dlr_err *err)
+static int write_file(void *arg, FILE *out, struct dlr_err *err)
 {
-    DLR_AUTO_FREE char *part = dlr_format_new("%s.%d", mt->file, (int)getpid());
-    FILE *out = part ? fopen(part, "wxe") : NULL;
-    bool bad;
-
-    if (!out)
-        return dlr_fail(err, -errno, "cannot write '%.300s': %s", mt->file,
-                        strerror(errno));
-    write_page(mt, DLR_METRICS_PROMETHEUS, out);
-    bad = ferror(out) != 0 || fchmod(fileno(out), 0644) != 0; /* node_exporter's user */
-    bad = fclose(out) != 0 || bad;
-    if (!bad && rename(part, mt->file) == 0)
-        return 0;
-    dlr_fail(err, -EIO, "cannot write '%.300s': %s", mt->file, strerror(errno));
-    unlink(part);
-    return -EIO;
+    (void)err;
+    write_page(arg, DLR_METRICS_PROMETHEUS, out);
+    return 0;
 }
 
 static int print_once(struct metrics *mt, struct dlr_err *err)
@@ -174,7 +152,8 @@ static int print_once(struct metrics *mt, struct dlr_err *err)
 /* A disk that is full for a while is told once, and written to when it is not. */
 static int keep_file(struct metrics *mt, bool *told, struct dlr_err *err)
 {
-    int rc = write_file(mt, err);
+    /* node_exporter is another user */
+    int rc = dlr_cli_replace_file(mt->file, 0644, write_file, mt, err);
 
     if (rc < 0 && !*told)
         fprintf(stderr, "dlrover: %s\n", err->text);

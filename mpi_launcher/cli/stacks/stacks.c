@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "common/base/cleanup.h"
 #include "common/base/install_path.h"
@@ -55,17 +53,11 @@ static const struct dlr_cli_cmd stacks_cmd = {
 static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
 {
     struct stacks *s = arg;
+    int rc;
 
-    if (!name && s->where.job)
-        return dlr_fail(err, -EINVAL, "one job at a time: '%.64s' is one too many",
-                        value);
-    if (!name)
-        s->where.job = value;
-    else if (dlr_streq(name, "run"))
-        s->where.run = value;
-    else if (dlr_streq(name, "state-dir"))
-        s->where.state_dir = value;
-    else if (dlr_streq(name, "json"))
+    if (dlr_cli_where_set(&s->where, name, value, &rc, err))
+        return rc;
+    if (dlr_streq(name, "json"))
         s->json = true;
     else {
         s->ranks_text = value;
