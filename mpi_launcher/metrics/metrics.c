@@ -8,6 +8,7 @@
 
 #include "common/base/str.h"
 #include "mpi_launcher/account/account.h"
+#include "mpi_launcher/journal/event_fields.h"
 #include "mpi_launcher/journal/event_text.h"
 #include "mpi_launcher/journal/reader.h"
 #include "mpi_launcher/journal/run_view.h"
@@ -338,17 +339,20 @@ static void count(struct dlr_metrics *m, const char *name)
 
 void dlr_metrics_line(struct dlr_metrics *m, const char *line, size_t size)
 {
-    dlr_cli_state_line(&m->state, line, size);
-    dlr_account_line(m->account, line, size);
-    if (dlr_cli_is_progress(line, size)) {
-        count(m, "progress");
-    } else {
-        json_t *event = dlr_cli_event_parse(line, size);
+    json_t *event;
 
-        if (event)
-            count(m, json_string_value(json_object_get(event, "event")));
-        json_decref(event);
+    dlr_cli_state_line(&m->state, line, size);
+    if (dlr_cli_is_progress(line, size)) { /* nearly all: not parsed to be counted */
+        dlr_account_line(m->account, line, size);
+        count(m, "progress");
+        return;
     }
+    event = dlr_cli_event_parse(line, size);
+    if (event) {
+        dlr_account_event(m->account, event);
+        count(m, dlr_cli_event_text(event, "event"));
+    }
+    json_decref(event);
 }
 
 bool dlr_metrics_over(struct dlr_metrics *m)
