@@ -140,7 +140,10 @@ nightly() { [[ -n ${DLROVER_NIGHTLY-} ]] || skip "one beside it does the same in
     goes_on 1 deepspeed --zero 2
 }
 
-@test "DeepSpeed, ZeRO 3: a rank is killed, then a node: the same weights and batches" { goes_on 1 deepspeed --zero 3; }
+@test "DeepSpeed, ZeRO 3: a rank is killed, then a node: the same weights and batches" {
+    nightly
+    goes_on 1 deepspeed --zero 3
+}
 
 @test "Megatron-core: a rank is killed, then a node: the same weights and batches" {
     nightly

@@ -4,11 +4,21 @@
 # The Python package with a current PyTorch in a virtual environment, without a job:
 # scripts/install-deps --torch-venv makes one.
 
+load forked.bash
+
+setup_file() {
+    export venv=${DLROVER_TORCH_VENV:-/opt/dlrover-torch} OMP_NUM_THREADS=1
+    [[ ! -x $venv/bin/python ]] || start_python "$venv/bin/python" numpy torch torch.distributed.checkpoint \
+        torch.distributed.fsdp torch.distributed.tensor torch.distributed.device_mesh
+}
+
+teardown_file() { stop_python; }
+
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
     local build=${BUILD:-build}
-    venv=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}
-    [[ -x $venv/bin/python ]] || skip "no PyTorch in '$venv': scripts/install-deps --torch-venv"
+    python=$BATS_FILE_TMPDIR/python
+    [[ -x $python ]] || skip "no PyTorch in '$venv': scripts/install-deps --torch-venv"
     export DLROVER_LIB=${DLROVER_LIB:-$PWD/build/libdlrover.so}
     [[ $build != /* ]] || DLROVER_LIB=$build/libdlrover.so
     [[ -e $DLROVER_LIB ]] || skip "no $DLROVER_LIB: make first"
@@ -28,7 +38,7 @@ spoil() { # FILE
 ranks() { # HOW_MANY NAME ARGUMENT…
     local n=$1
     shift
-    "$venv/bin/python" tests/python/python_dcp.py --ranks "$n" "$@"
+    "$python" tests/python/python_dcp.py --ranks "$n" "$@"
 }
 
 # Steps 1 to 3 by four ranks, then two of them are lost and step 4 is not whole.
@@ -99,24 +109,24 @@ lose_two() {
 @test "trainers: each goes on to the same bits; what would be lost is refused, what fails is told once" {
     # Some 150 files: not on a disk that others wait for.
     DLROVER_CKPT_DIR=$(mktemp -d /dev/shm/dlrover-trainers.XXXXXX)
-    run "$venv/bin/python" tests/python/python_trainers.py
+    run "$python" tests/python/python_trainers.py
     rm -rf "$DLROVER_CKPT_DIR"
     echo "$output"
     [ "$status" -eq 0 ]
 }
 
 @test "restores: all or nothing, options by names, other sizes, nothing left after close()" {
-    "$venv/bin/python" tests/python/python_restore.py
+    "$python" tests/python/python_restore.py
 }
 
 @test "bind: a current PyTorch's scaler, schedulers, random numbers, late state, workers and closures" {
-    "$venv/bin/python" tests/python/python_state.py together scaler schedulers random_numbers late_adam wide_state fork until_update
+    "$python" tests/python/python_state.py together scaler schedulers random_numbers late_adam wide_state fork until_update
 }
 
 # A run's persist directory of what two ranks wrote alone: version (0, 3).
 persisted() {
     ranks 2 save 3
-    "$venv/bin/python" - "$DLROVER_CKPT_DIR" <<'END'
+    "$python" - "$DLROVER_CKPT_DIR" <<'END'
 import json, struct, sys
 
 def row(rank):
@@ -143,14 +153,14 @@ END
 }
 
 @test "values: whatever the bytes, they are a value or an error, and nothing in them is run" {
-    "$venv/bin/python" tests/python/python_fuzz.py 20000 "${SEED:-$RANDOM}"
+    "$python" tests/python/python_fuzz.py 20000 "${SEED:-$RANDOM}"
 }
 
 @test "export: DCP and the public safetensors library read it, a corrupt snapshot is refused" {
     local cli=${DLROVER_LIB%/*}/dlrover out=$BATS_TEST_TMPDIR/out
 
     # As Python 3.10 has it: 3.11 has some modules built in
-    printf '#!/bin/sh\nexec %s -X frozen_modules=off "$@"\n' "$venv/bin/python" >"$BATS_TEST_TMPDIR/python"
+    printf '#!/bin/sh\nexec %s -X frozen_modules=off "$@"\n' "$python" >"$BATS_TEST_TMPDIR/python"
     chmod +x "$BATS_TEST_TMPDIR/python"
     export DLROVER_PYTHON=$BATS_TEST_TMPDIR/python
     persisted

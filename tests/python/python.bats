@@ -3,10 +3,18 @@
 #
 # The Python binding without a job, with Debian's Python and PyTorch.
 
+load forked.bash
+
+setup_file() {
+    start_python /usr/bin/python3 numpy torch || true
+}
+
+teardown_file() { stop_python; }
+
 setup() {
     cd "$BATS_TEST_DIRNAME/../.." || exit
-    python=/usr/bin/python3
-    "$python" -c 'import torch' 2>/dev/null || skip "no python3-torch"
+    python=$BATS_FILE_TMPDIR/python
+    [[ -x $python ]] || skip "no python3-torch"
     build=${BUILD:-build}
     export DLROVER_LIB=${DLROVER_LIB:-$PWD/build/libdlrover.so}
     [[ $build != /* ]] || DLROVER_LIB=$build/libdlrover.so

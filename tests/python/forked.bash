@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# A Python that has imported what takes long, for a file of tests (forked.py).
+
+# Writes $BATS_FILE_TMPDIR/python, which runs programs as this Python does.
+start_python() { # PYTHON MODULE…
+    local python=$1 socket=$BATS_FILE_TMPDIR/forked here
+    shift
+
+    here=$(cd "$BATS_TEST_DIRNAME" && pwd)
+    "$python" "$here/forked.py" serve "$socket" "$@" >"$BATS_FILE_TMPDIR/python.pid" </dev/null 3>&-
+    printf '#!/bin/sh\nexec "%s" -IS "%s/forked.py" run "%s" "$@"\n' "$python" "$here" "$socket" \
+        >"$BATS_FILE_TMPDIR/python"
+    chmod +x "$BATS_FILE_TMPDIR/python"
+}
+
+stop_python() {
+    [[ ! -s $BATS_FILE_TMPDIR/python.pid ]] || kill "$(<"$BATS_FILE_TMPDIR/python.pid")" || true
+}
