@@ -14,7 +14,9 @@
 
 #include <cmocka.h>
 
+#include "common/base/str.h"
 #include "common/local/message.h"
+#include "interpose/inherit.h"
 #include "watch/read.h"
 
 /* An agent that answers one question, and what it was asked. */
@@ -159,6 +161,32 @@ static void descriptors_that_are_no_page_are_refused(void **state)
     }
 }
 
+static void what_a_program_with_mpi_starts_preloads_what_the_user_does(void **state)
+{
+    static const struct {
+        const char *list, *left; /* "": nothing */
+    } rows[] = {
+        {"/x/libdlrover-mpi.so", ""},
+        {"libdlrover-mpi.so", ""},
+        {"/a.so:/x/libdlrover-mpi.so", "/a.so"},
+        {"/x/libdlrover-mpi.so:/a.so b.so", "/a.so b.so"},
+        {"a.so /x/libdlrover-mpi.so b.so", "a.so b.so"},
+        {"/x/libdlrover-mpi.so:/y/libdlrover-mpi.so", ""},
+        {"/x/mylibdlrover-mpi.so:/libdlrover-mpi.so.1",
+         "/x/mylibdlrover-mpi.so:/libdlrover-mpi.so.1"},
+        {"", ""},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char list[128];
+
+        print_message("  %s\n", rows[i].list);
+        dlr_format(list, sizeof(list), "%s", rows[i].list);
+        assert_int_equal(dlr_mpi_not_inherited(list), rows[i].left[0] != '\0');
+        assert_string_equal(list, rows[i].left);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +195,7 @@ int main(void)
         cmocka_unit_test_setup(an_agent_that_refuses_or_hangs_up_is_nobody, forget),
         cmocka_unit_test_setup(without_a_job_nobody_is_asked, forget),
         cmocka_unit_test_setup(descriptors_that_are_no_page_are_refused, forget),
+        cmocka_unit_test(what_a_program_with_mpi_starts_preloads_what_the_user_does),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
