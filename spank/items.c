@@ -12,8 +12,20 @@ bool dlr_items_job(spank_t sp, struct dlr_jobmem *ret)
            spank_get_item(sp, S_JOB_GID, &ret->gid) == ESPANK_SUCCESS;
 }
 
+static const char *program(spank_t sp)
+{
+    char **argv = NULL;
+    int argc = 0;
+
+    return spank_get_item(sp, S_JOB_ARGV, &argc, &argv) == ESPANK_SUCCESS && argv &&
+                   argc > 0
+               ? argv[0]
+               : NULL;
+}
+
 bool dlr_items_place(spank_t sp, struct dlr_step_place *ret)
 {
+    ret->program = program(sp);
     return spank_get_item(sp, S_JOB_STEPID, &ret->step) == ESPANK_SUCCESS &&
            spank_get_item(sp, S_TASK_GLOBAL_ID, &ret->rank) == ESPANK_SUCCESS &&
            spank_get_item(sp, S_JOB_TOTAL_TASK_COUNT, &ret->world) == ESPANK_SUCCESS;

@@ -53,6 +53,7 @@ struct dlr_job_config {
     unsigned net_traffic_class;   /* 0: the network's default */
     uint64_t stdin_spool;         /* bytes of a pipe kept for later rounds */
     enum dlr_bind bind;           /* of the ranks of a node */
+    enum dlr_watch_calls watch;   /* whose calls of MPI are watched */
     bool lease_timer;             /* workers with libdlrover carry a timer that kills */
     bool in_process;              /* processes may stay over the loss of a node */
     char warm[DLR_OPT_TEXT];      /* runs ahead on spares; empty: what may stay */

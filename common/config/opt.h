@@ -34,6 +34,7 @@ enum dlr_opt_type {
     DLR_OPT_RATIO,  /* struct dlr_ratio_conf: N[/TIME] */
     DLR_OPT_TRANSPORT, /* enum dlr_transport: auto, stream or ucx */
     DLR_OPT_BIND,      /* enum dlr_bind: off, numa or cores */
+    DLR_OPT_WATCH,     /* enum dlr_watch_calls: auto, all or off */
     DLR_OPT_ROUNDS,    /* enum dlr_rounds: off, first or always */
     DLR_OPT_REORDER,   /* enum dlr_reorder: never, always or auto */
     DLR_OPT_FAILURES,  /* struct dlr_failure_rules: CLASS:ACTION[,...], or empty */
@@ -83,6 +84,13 @@ enum dlr_bind {
     DLR_BIND_OFF,   /* as Slurm has it */
     DLR_BIND_NUMA,  /* the NUMA nodes of their share */
     DLR_BIND_CORES, /* their share of the cores, with the variables that go with it */
+};
+
+/* In whose programs calls of MPI are watched that say nothing themselves. */
+enum dlr_watch_calls {
+    DLR_WATCH_CALLS_AUTO, /* in programs that are linked with MPI */
+    DLR_WATCH_CALLS_ALL,  /* in all that a task starts */
+    DLR_WATCH_CALLS_OFF,
 };
 
 /* In which rounds something is done. */

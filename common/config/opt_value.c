@@ -291,6 +291,7 @@ static int parse_ratio(const char *text, union dlr_opt_value *ret)
 static const char *const transports[] = {"auto", "stream", "ucx", NULL};
 static const char *const rounds[] = {"off", "first", "always", NULL};
 static const char *const reorders[] = {"never", "always", "auto", NULL};
+static const char *const watches[] = {"auto", "all", "off", NULL};
 static const char *const bindings[] = {"off", "numa", "cores", NULL};
 
 static int parse_choice(const char *const *words, const char *text, unsigned *ret)
@@ -365,6 +366,8 @@ static const struct {
                          reorders},
     [DLR_OPT_BIND] = {NULL, sizeof(enum dlr_bind), "'off', 'numa' or 'cores'",
                       bindings},
+    [DLR_OPT_WATCH] = {NULL, sizeof(enum dlr_watch_calls), "'auto', 'all' or 'off'",
+                       watches},
 };
 
 int dlr_opt_value_parse(enum dlr_opt_type type, const char *text,
@@ -461,6 +464,7 @@ static const char *show_word(enum dlr_opt_type type, const void *at)
     case DLR_OPT_ROUNDS:
     case DLR_OPT_REORDER:
     case DLR_OPT_BIND:
+    case DLR_OPT_WATCH:
         return types[type].words[*(const unsigned *)at];
     case DLR_OPT_PATH:
     case DLR_OPT_WORD:

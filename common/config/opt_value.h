@@ -26,6 +26,7 @@ union dlr_opt_value {
     struct dlr_failure_rules failures;
     enum dlr_transport transport;
     enum dlr_bind bind;
+    enum dlr_watch_calls watch;
     enum dlr_rounds rounds;
     enum dlr_reorder reorder;
     char text[DLR_OPT_TEXT];

@@ -13,6 +13,7 @@
 #include "spank/task/batch_env.h"
 #include "spank/task/bind.h"
 #include "spank/task/notify.h"
+#include "spank/task/preload.h"
 
 /* Connects to the agent at path, which the user has written. */
 static int connect_agent(struct dlr_step *step, const char *path,
@@ -55,6 +56,7 @@ static void begin(struct dlr_step *step, char *const env[],
         return;
     step->in_round = true;
     step->round = round.round;
+    dlr_preload_own_loader(&step->loader);
     if (connect_agent(step, round.socket, job, &err) < 0)
         dlr_debug("no word to the agent: %s", err.text);
     else if (dlr_memory_find(round.socket, step->socket, sizeof(step->socket)) < 0)
@@ -109,6 +111,17 @@ static void bind_task(const char *socket, char *const env[], uint32_t rank,
         dlr_debug("rank %u is not bound: %s", rank, err.text);
 }
 
+/* Nobody has asked for this: where it cannot be, not a word. */
+static void watch_task(const struct dlr_step *step, const char *libexec,
+                       const char *program, char *const env[],
+                       struct dlr_task_env *vars)
+{
+    struct dlr_err err = {0};
+
+    if (dlr_task_preload(&step->loader, libexec, program, env, vars, &err) < 0)
+        dlr_debug("its calls of MPI are not watched: %s", err.text);
+}
+
 int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf,
                   char *const env[], const struct dlr_step_place *at,
                   struct dlr_task_env *ret, struct dlr_err *err)
@@ -133,7 +146,9 @@ int dlr_step_task(const struct dlr_step *step, const struct dlr_spank_conf *conf
                   at->rank);
     round.fd = leave_name(step);
     rc = dlr_task_env_make(&round, &self, ret, err);
-    if (rc == 0)
-        bind_task(round.socket, env, at->rank, ret);
-    return rc;
+    if (rc < 0)
+        return rc;
+    bind_task(round.socket, env, at->rank, ret);
+    watch_task(step, conf->libexec, at->program, env, ret);
+    return 0;
 }

@@ -11,6 +11,7 @@
 
 #include "common/base/err.h"
 #include "spank/base/options.h"
+#include "spank/task/preload.h"
 #include "spank/task/stderr_tap.h"
 #include "spank/task/task_env.h"
 
@@ -25,9 +26,10 @@ struct dlr_step {
     bool in_round; /* it is a supervisor's */
     bool tapped;
     uint32_t round;
-    char socket[256]; /* the agent's, as it is called on this node */
-    int agent;        /* connection to the agent, -1 without */
-    int name;         /* its socket's file, for O_PATH; -1 without */
+    char socket[256];         /* the agent's, as it is called on this node */
+    int agent;                /* connection to the agent, -1 without */
+    struct dlr_loader loader; /* slurmstepd's own */
+    int name;                 /* its socket's file, for O_PATH; -1 without */
     struct dlr_stderr_tap tap;
 };
 
@@ -54,6 +56,7 @@ void dlr_step_ended(struct dlr_step *step, uint32_t rank, int status);
 /* Which task it is. */
 struct dlr_step_place {
     uint32_t step, rank, world;
+    const char *program; /* as its srun names it; NULL: not known */
 };
 
 /* A task finds its agent here and above (DLROVER_AGENT_FD), out of the way of shells,

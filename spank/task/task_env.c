@@ -264,9 +264,9 @@ static bool add_shape(struct dlr_task_env *env, const char *shape)
 static bool take_out(struct dlr_task_env *env)
 {
     static const char *const names[] = {
-        "SLURM_HOSTFILE",      "SLURM_OVERLAP", "DLROVER_CRED",
-        "DLROVER_ROUND_NODES", "DLROVER_TASKS", "DLROVER_SHAPE",
-        "DLROVER_PER_NODE",    "DLROVER_DEALT", "DLROVER_BIND"};
+        "SLURM_HOSTFILE", "SLURM_OVERLAP", "DLROVER_CRED",     "DLROVER_ROUND_NODES",
+        "DLROVER_TASKS",  "DLROVER_SHAPE", "DLROVER_PER_NODE", "DLROVER_DEALT",
+        "DLROVER_BIND",   "DLROVER_WATCH"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (!add(env, names[i], NULL))

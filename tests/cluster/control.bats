@@ -48,6 +48,11 @@ pids() {
     for node in n1 n2 n3 n4; do echo "$node $(on "$node" pgrep -x "$1" | paste -sd' ')"; done
 }
 
+# A rank on NODE tells its calls of MPI: the agent has made it a ring.
+watched() { # NODE
+    wait_until "on $1 sh -c 'ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q dlrover-ring'"
+}
+
 kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
 
 @test "the supervisor is killed twice: its round goes on, nothing is restarted" {
@@ -55,6 +60,7 @@ kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
     job=$(train -N4 --dlrover-spares=1 "$CALM")
     await "$job" "e['event']=='progress' and e['commits']>=1"
     before=$(pids mpi_train)
+    watched n2 # it is linked with MPI
     kill_supervisor
     await "$job" adopted
     at=$(events "$job" 'select(.event=="progress").step' | tail -n 1)

@@ -40,12 +40,12 @@ stage() { # PREFIX
     mkdir -p "$1/lib/slurm" "$1/libexec/dlrover" "$1/bin"
     if [[ -n ${DLR_STAGE:-} ]]; then
         cp "$DLR_STAGE/opt/dlrover/lib/slurm/spank_dlrover.so" "$1/lib/slurm/"
-        cp "$DLR_STAGE"/opt/dlrover/libexec/dlrover/dlrover-{stderr,slurm} "$1/libexec/dlrover/"
+        cp "$DLR_STAGE"/opt/dlrover/libexec/dlrover/{dlrover-{stderr,slurm},libdlrover-mpi.so} "$1/libexec/dlrover/"
     else
         make -C "$root" -s BUILD="$built" PREFIX=/opt/dlrover \
-            "$built/spank_dlrover.so" "$built/dlrover-stderr" "$built/dlrover-slurm" >/dev/null
+            "$built"/{spank_dlrover.so,dlrover-stderr,dlrover-slurm,libdlrover-mpi.so} >/dev/null
         cp "$built/spank_dlrover.so" "$1/lib/slurm/"
-        cp "$built/dlrover-stderr" "$built/dlrover-slurm" "$1/libexec/dlrover/"
+        cp "$built"/{dlrover-stderr,dlrover-slurm,libdlrover-mpi.so} "$1/libexec/dlrover/"
     fi
     cat >"$1/libexec/dlrover/dlrover-keeper" <<'END'
 #!/bin/bash
@@ -397,6 +397,52 @@ END
     [ "${lines[-1]}" = EOF ]
     run -0 as alice grep -c TASK agent.n2
     [ "$output" = 2 ]
+}
+
+# A program that says whether it has our library, and what those that it starts would preload.
+watched_programs() {
+    cat >"$BATS_TEST_TMPDIR/shows.c" <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    int ours = 0;
+
+    while (maps && fgets(line, sizeof(line), maps))
+        ours |= strstr(line, "libdlrover-mpi.so") != NULL;
+    printf("%s %s\n", ours ? "watched" : "plain", getenv("LD_PRELOAD") ? getenv("LD_PRELOAD") : "-");
+    return 0;
+}
+END
+    mpicc -Wl,--no-as-needed -o "$BATS_TEST_TMPDIR/mpi" "$BATS_TEST_TMPDIR/shows.c"
+    gcc -static -o "$BATS_TEST_TMPDIR/static" "$BATS_TEST_TMPDIR/shows.c"
+    for name in mpi static setuid; do
+        put "$name" <"$BATS_TEST_TMPDIR/${name/setuid/mpi}"
+        as alice chmod 755 "$name"
+    done
+    as alice chmod u+s setuid
+}
+
+@test "a round's program that is linked with MPI is watched, and hears nothing of it" {
+    watched_programs
+    round_job 'envs() { round bash -c "env | grep -vE \"^SLURM_(STEP_?ID|TASK_PID|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|LAUNCHER_PORT)=|PMIX|^_=\" | sort >env.$1.\$SLURM_PROCID"; }
+{ envs off; round ./mpi | sort -u
+export DLROVER_WATCH=auto
+envs auto
+round ./mpi | sort -u; round ./static | sort -u; round ./setuid | sort -u
+LD_PRELOAD=libm.so.6 round ./mpi | sort -u
+DLROVER_WATCH=all round bash -c ./mpi | sort -u; } >seen 2>err' | put round.sh
+    run -0 as alice sbatch -W -o out round.sh
+    run -0 as alice cat seen err
+    [ "$(paste -sd, <<<"$output")" = "plain -,watched -,plain -,plain -,watched libm.so.6,watched -" ]
+    for rank in 0 1 2; do
+        as alice diff "env.off.$rank" "env.auto.$rank"
+        as alice grep -q ^RANK= "env.off.$rank"
+    done
 }
 
 @test "a lot of stderr comes through whole, through srun and into files" {

@@ -9,6 +9,7 @@
 #include "common/base/str.h"
 #include "mpi_launcher/run/master_port.h"
 #include "mpi_launcher/step_plan/binding.h"
+#include "mpi_launcher/step_plan/container.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
@@ -76,6 +77,18 @@ static int bind_env(const struct dlr_sup_rounds *rounds, struct dlr_env *env)
                        bind == DLR_BIND_CORES ? "cores" : "numa");
 }
 
+/* In a container the plugin's library is another file, or none. */
+static int watch_env(const struct dlr_sup_rounds *rounds, struct dlr_env *env)
+{
+    enum dlr_watch_calls watch = rounds->env.conf->watch;
+
+    if (watch == DLR_WATCH_CALLS_OFF ||
+        dlr_srun_container(rounds->env.step->options, env->list))
+        return 0;
+    return dlr_env_set(env, "DLROVER_WATCH", "%s",
+                       watch == DLR_WATCH_CALLS_ALL ? "all" : "auto");
+}
+
 int dlr_sup_worker_env(struct dlr_sup_rounds *rounds, uint32_t round,
                        struct dlr_env *env, struct dlr_err *err)
 {
@@ -112,6 +125,7 @@ int dlr_sup_worker_env(struct dlr_sup_rounds *rounds, uint32_t round,
         rc |= dlr_env_set(env, "DLROVER_IN_PROCESS", "1");
     rc |= dlr_sup_shape_env(rounds->env.planning, env);
     rc |= bind_env(rounds, env);
+    rc |= watch_env(rounds, env);
     rc |= dlr_srun_pmix_env(env);
     return rc ? -ENOMEM : 0;
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "mpi_launcher/step_plan/binding.h"
+#include "mpi_launcher/step_plan/container.h"
 
 static void who_asks_slurm_for_a_binding_is_heard(void **state)
 {
@@ -45,10 +46,39 @@ static void who_asks_slurm_for_a_binding_is_heard(void **state)
     }
 }
 
+static void who_asks_for_a_container_is_heard(void **state)
+{
+    static const struct {
+        char *options[4], *env[3];
+        const char *want; /* NULL: he has not */
+    } rows[] = {
+        {{NULL}, {NULL}, NULL},
+        {{"-l", "--contiguous"}, {"SLURM_CONT=1"}, NULL},
+        {{"--container=/oci"}, {NULL}, "--container=/oci"},
+        {{"-l", "--container-image=a#b"}, {NULL}, "--container-image=a#b"},
+        {{"--container-image", "a"}, {NULL}, "--container-image"},
+        {{NULL}, {"A=b", "SLURM_CONTAINER=/oci"}, "SLURM_CONTAINER=/oci"},
+        {{NULL},
+         {"SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_container_image=a"},
+         "SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_container_image=a"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        const char *got = dlr_srun_container(rows[i].options, rows[i].env);
+
+        print_message("  %s\n", rows[i].want ? rows[i].want : "-");
+        if (rows[i].want)
+            assert_string_equal(got, rows[i].want);
+        else
+            assert_null(got);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_asks_slurm_for_a_binding_is_heard),
+        cmocka_unit_test(who_asks_for_a_container_is_heard),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

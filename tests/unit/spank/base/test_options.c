@@ -40,6 +40,7 @@ static const char *const values[][4] = {
                           "exit-3:restart,node:stop"},
     [DLR_OPT_TRANSPORT] = {"stream", "ucx", "auto", "stream"},
     [DLR_OPT_BIND] = {"numa", "cores", "off", "cores"},
+    [DLR_OPT_WATCH] = {"all", "off", "auto", "all"},
     [DLR_OPT_REORDER] = {"always", "auto", "never", "auto"},
     [DLR_OPT_ROUNDS] = {"first", "always", "off", "always"},
 };

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <link.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/base/str.h"
+#include "spank/task/preload.h"
+#include "spank/task/program.h"
 #include "spank/task/task_env.h"
 
 static const struct dlr_task_round round4 = {
@@ -285,6 +293,243 @@ static void nodes_have_long_names(void **state)
     dlr_task_env_free(&env);
 }
 
+/* A program as a linker lays it out: head, segments, loader, dynamic section, names. */
+struct image {
+    ElfW(Ehdr) head;
+    ElfW(Phdr) segments[3];
+    char loader[DLR_PROGRAM_LOADER];
+    ElfW(Dyn) dynamic[8];
+    char names[256];
+};
+
+#define IMAGE_AT 0x400000u
+
+static void make_image(struct image *m, const char *loader, const char *const needed[3])
+{
+    size_t used = 1;
+
+    memset(m, 0, sizeof(*m));
+    memcpy(m->head.e_ident, ELFMAG, SELFMAG);
+    m->head.e_ident[EI_CLASS] = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32;
+    m->head.e_ident[EI_DATA] =
+        *(const char *)(const int[]){1} ? ELFDATA2LSB : ELFDATA2MSB;
+    m->head.e_phentsize = sizeof(*m->segments);
+    m->head.e_phoff = offsetof(struct image, segments);
+    m->head.e_phnum = 3;
+    m->segments[0] =
+        (ElfW(Phdr)){.p_type = PT_LOAD, .p_vaddr = IMAGE_AT, .p_filesz = sizeof(*m)};
+    m->segments[1] = (ElfW(Phdr)){.p_type = PT_INTERP,
+                                  .p_offset = offsetof(struct image, loader),
+                                  .p_filesz = strlen(loader) + 1};
+    m->segments[2] = (ElfW(Phdr)){.p_type = PT_DYNAMIC,
+                                  .p_offset = offsetof(struct image, dynamic),
+                                  .p_filesz = sizeof(m->dynamic)};
+    if (!*loader)
+        m->segments[1].p_type = PT_NULL;
+    strcpy(m->loader, loader);
+    for (size_t i = 0; i < 3 && needed[i]; i++) {
+        m->dynamic[i] = (ElfW(Dyn)){.d_tag = DT_NEEDED, .d_un = {used}};
+        strcpy(m->names + used, needed[i]);
+        used += strlen(needed[i]) + 1;
+    }
+    m->dynamic[4] = m->dynamic[5] = (ElfW(Dyn)){.d_tag = DT_STRTAB};
+    for (size_t i = 0; i < 4; i++)
+        if (!m->dynamic[i].d_tag)
+            m->dynamic[i].d_tag = DT_DEBUG;
+    m->dynamic[4].d_un.d_ptr = IMAGE_AT + offsetof(struct image, names);
+    m->dynamic[5] = (ElfW(Dyn)){.d_tag = DT_STRSZ, .d_un = {used}};
+}
+
+static void put_file(const char *path, const void *bytes, size_t size, mode_t mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0700);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, bytes, size), size);
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+}
+
+/* The loader that has started this test, as its own file names it. */
+static void own_program(struct dlr_program *ret)
+{
+    int fd = open("/proc/self/exe", O_RDONLY);
+
+    assert_int_equal(dlr_program_read(fd, ret), 0);
+    close(fd);
+}
+
+struct preload_row {
+    const char *what, *needed[3], *loader; /* loader NULL: this node's; "": static */
+    mode_t mode;
+    const char *vars[3], *want; /* "LIB": the library; a text: the reason */
+};
+
+#define OTHER_LOADER "its loader '/bin/sh' is not this node's"
+static const struct preload_row preload_rows[] = {
+    {"Open MPI",
+     {"libc.so.6", "libmpi.so.40"},
+     NULL,
+     0755,
+     {"DLROVER_WATCH=auto"},
+     "LIB"},
+    {"its Fortran alone",
+     {"libmpi_mpifh.so.40"},
+     NULL,
+     0755,
+     {"DLROVER_WATCH=auto"},
+     "LIB"},
+    {"Debian's MPICH", {"libmpich.so.12"}, NULL, 0755, {"DLROVER_WATCH=auto"}, "LIB"},
+    {"Intel MPI", {"libmpifort.so.12"}, NULL, 0755, {"DLROVER_WATCH=auto"}, "LIB"},
+    {"the user's go first",
+     {"libmpi.so.40"},
+     NULL,
+     0755,
+     {"DLROVER_WATCH=auto", "LD_PRELOAD=/x/libdarshan.so"},
+     "/x/libdarshan.so:LIB"},
+    {"an empty list",
+     {"libmpi.so.40"},
+     NULL,
+     0755,
+     {"DLROVER_WATCH=auto", "LD_PRELOAD="},
+     "LIB"},
+    {"no MPI",
+     {"libc.so.6", "libmpirical.so"},
+     NULL,
+     0755,
+     {"DLROVER_WATCH=auto"},
+     "'PROGRAM' is not linked with MPI"},
+    {"all", {"libc.so.6"}, NULL, 0755, {"DLROVER_WATCH=all"}, "LIB"},
+    {"off", {"libmpi.so.40"}, NULL, 0755, {NULL}, "nobody asks for it"},
+    {"linked statically",
+     {"libmpi.so.40"},
+     "",
+     0755,
+     {"DLROVER_WATCH=all"},
+     "'PROGRAM' is no program that a loader starts"},
+    {"another libc",
+     {"libmpi.so.40"},
+     "/bin/sh",
+     0755,
+     {"DLROVER_WATCH=all"},
+     OTHER_LOADER},
+    {"setuid",
+     {"libmpi.so.40"},
+     NULL,
+     04755,
+     {"DLROVER_WATCH=all"},
+     "the program runs with other rights"},
+    {"setgid",
+     {"libmpi.so.40"},
+     NULL,
+     02755,
+     {"DLROVER_WATCH=all"},
+     "the program runs with other rights"},
+    {"AddressSanitizer",
+     {"libasan.so.8", "libmpi.so.40"},
+     NULL,
+     0755,
+     {"DLROVER_WATCH=auto"},
+     "a sanitizer must be loaded first"},
+    {"the user has it",
+     {"libmpi.so.40"},
+     NULL,
+     0755,
+     {"DLROVER_WATCH=auto", "LD_PRELOAD=/y/libdlrover-mpi.so"},
+     "the user preloads it himself"},
+};
+
+/* text with PROGRAM and LIB in full. */
+static const char *in_full(const char *text, const char *dir, char *buf, size_t size)
+{
+    const char *lib = strstr(text, "LIB"), *program = strstr(text, "PROGRAM");
+
+    if (lib)
+        dlr_format(buf, size, "%.*s%s/libdlrover-mpi.so", (int)(lib - text), text, dir);
+    else if (program)
+        dlr_format(buf, size, "'%s/a b%s", dir, program + strlen("PROGRAM"));
+    else
+        dlr_format(buf, size, "%s", text);
+    return buf;
+}
+
+static void preload(const char *dir, const struct preload_row *row)
+{
+    char path[128], want[256];
+    struct dlr_task_env env = {0};
+    struct dlr_err err = {0};
+    struct dlr_program self;
+    struct dlr_loader own;
+    struct image image;
+    int rc;
+
+    print_message("  %s\n", row->what);
+    own_program(&self);
+    dlr_preload_own_loader(&own);
+    make_image(&image, row->loader ? row->loader : self.loader, row->needed);
+    dlr_format(path, sizeof(path), "%s/a b", dir);
+    put_file(path, &image, sizeof(image), row->mode);
+    rc = dlr_task_preload(&own, dir, path, (char *const *)row->vars, &env, &err);
+    assert_string_equal(rc == 0 ? value_of(&env, "LD_PRELOAD") : err.text,
+                        in_full(row->want, dir, want, sizeof(want)));
+    assert_int_equal(env.count, rc == 0);
+    dlr_task_env_free(&env);
+    unlink(path);
+}
+
+static void programs_linked_with_mpi_are_watched_where_nobody_hears_of_it(void **state)
+{
+    char dir[] = "/tmp/dlr-preload.XXXXXX", library[64];
+
+    assert_non_null(mkdtemp(dir));
+    dlr_format(library, sizeof(library), "%s/libdlrover-mpi.so", dir);
+    put_file(library, "", 0, 0644);
+    for (size_t i = 0; i < sizeof(preload_rows) / sizeof(*preload_rows); i++)
+        preload(dir, &preload_rows[i]);
+    unlink(library);
+    rmdir(dir);
+}
+
+/* By PATH, through a script, and what is no program at all. */
+static void the_program_is_the_one_that_is_executed(void **state)
+{
+    char dir[] = "/tmp/dlr-preload.XXXXXX", library[64], script[64], fifo[64], path[64];
+    char watch[] = "DLROVER_WATCH=all", *const env[] = {watch, path, NULL};
+    const struct {
+        const char *program;
+        int want;
+    } rows[] = {
+        {"script", 0},   {"sh", 0},      {"nobody", -ENOENT}, {"/nowhere", -ENOENT},
+        {fifo, -EINVAL}, {dir, -EINVAL}, {library, -ENOEXEC}, {"/dev/zero", -EINVAL},
+    };
+    struct dlr_loader own;
+
+    assert_non_null(mkdtemp(dir));
+    dlr_format(path, sizeof(path), "PATH=/nowhere:%s:/bin", dir);
+    dlr_format(library, sizeof(library), "%s/libdlrover-mpi.so", dir);
+    dlr_format(script, sizeof(script), "%s/script", dir);
+    dlr_format(fifo, sizeof(fifo), "%s/fifo", dir);
+    put_file(library, "", 0, 0644);
+    put_file(script, "#! /bin/sh -e\n", 14, 0755);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    dlr_preload_own_loader(&own);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_task_env vars = {0};
+
+        print_message("  %s\n", rows[i].program);
+        assert_int_equal(dlr_task_preload(&own, dir, rows[i].program, env, &vars, NULL),
+                         rows[i].want);
+        dlr_task_env_free(&vars);
+    }
+    unlink(library); /* as in a container */
+    assert_int_equal(
+        dlr_task_preload(&own, dir, "sh", env, &(struct dlr_task_env){0}, NULL),
+        -ENOENT);
+    unlink(script);
+    unlink(fifo);
+    rmdir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +542,8 @@ int main(void)
         cmocka_unit_test(a_step_is_a_round_only_when_all_is_said),
         cmocka_unit_test(torchrun_keeps_its_store_to_itself_unless_told_otherwise),
         cmocka_unit_test(nodes_have_long_names),
+        cmocka_unit_test(programs_linked_with_mpi_are_watched_where_nobody_hears_of_it),
+        cmocka_unit_test(the_program_is_the_one_that_is_executed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
