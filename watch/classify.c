@@ -67,8 +67,10 @@ bool dlr_classify(const struct dlr_class_rules *r, const struct dlr_ending *e,
                   struct dlr_class_said *ret)
 {
     for (size_t i = 0; i < r->n; i++)
-        if (dlr_class_rule_knows(&r->list[i], e, ret))
+        if (dlr_class_rule_knows(&r->list[i], e, ret)) {
+            ret->at = i;
             return true;
+        }
     *ret = (struct dlr_class_said){
         .rule = "",
         .class = DLR_CLASS_UNKNOWN,

@@ -59,6 +59,7 @@ struct dlr_ending {
 /* Of a rule; all that is borrowed lives as long as the rules. */
 struct dlr_class_said {
     const char *rule; /* its name */
+    size_t at;        /* of all rules, from 0 */
     enum dlr_class class;
     enum dlr_class_action action;
     const char *advice;

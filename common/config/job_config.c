@@ -48,6 +48,8 @@ const struct dlr_opt dlr_job_config_opts[] = {
      "measure latency and bandwidth between the nodes before the first round, or before each"},
     {"exclude-stragglers", DLR_OPT_SWITCH, FIELD(exclude_stragglers), "off", "on|off",
      "leave out nodes that work and are far slower than the others, as well"},
+    {"rules", DLR_OPT_PATH, FIELD(rules), "", "PATH",
+     "rules of your own for what a failure was, which are looked at first: dlr_failures(5)"},
     {"takeover", DLR_OPT_SWITCH, FIELD(takeover), "off", "on|off",
      "the batch host dies: go on in the same allocation where nodes are enough, requeue at the end"},
     {"checkpoint", DLR_OPT_SWITCH, FIELD(checkpoint), "on", "on|off",

@@ -31,6 +31,7 @@ struct dlr_job_config {
     char name[DLR_OPT_TEXT];            /* --dlrover-name, empty: none was given */
     char checks[DLR_OPT_TEXT];          /* of the rendezvous: dlr_job_config_checks() */
     char topology_file[DLR_OPT_TEXT];   /* describes the switches, empty: Slurm does */
+    char rules[DLR_OPT_TEXT];           /* of failures, the user's; empty: none */
     enum dlr_reorder reorder;           /* of live nodes after a swap */
     enum dlr_rounds network_check; /* rounds before which nodes measure the network */
     bool exclude_stragglers; /* nodes that are slow but correct do not take part */

@@ -29,6 +29,7 @@
 #include "mpi_launcher/supervisor/io/io.h"
 #include "mpi_launcher/supervisor/io/outbox.h"
 #include "mpi_launcher/supervisor/io/reactor.h"
+#include "mpi_launcher/supervisor/io/state_files.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
 #include "mpi_launcher/supervisor/nodes/failure_detector.h"
 #include "mpi_launcher/supervisor/nodes/lost_nodes.h"
@@ -37,6 +38,7 @@
 #include "mpi_launcher/supervisor/planning/resize.h"
 #include "mpi_launcher/supervisor/planning/step_of_run.h"
 #include "mpi_launcher/supervisor/planning/verdicts.h"
+#include "mpi_launcher/supervisor/rounds/first_cause.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
@@ -251,6 +253,19 @@ static int adopt_places(struct dlr_sup *s, struct dlr_err *err)
     return rc;
 }
 
+/* What was right when the run began ends none that has gone on since. */
+static int open_rules(struct dlr_sup *s, struct dlr_err *err)
+{
+    bool goes_on = s->took_over || s->resume_round > 0;
+    int rc =
+        goes_on && dlr_sup_file_hangs(s->io) ? 0 : dlr_sup_users_rules(s->rounds, err);
+
+    if (rc == 0 || !goes_on)
+        return rc;
+    dlr_user_line(s->io, "%s; the run goes on without these rules", err->text);
+    return 0;
+}
+
 static int prepare(struct dlr_sup *s, int argc, char **argv, int srun_words,
                    struct dlr_err *err)
 {
@@ -264,7 +279,7 @@ static int prepare(struct dlr_sup *s, int argc, char **argv, int srun_words,
         (rc = dlr_sup_fork_server_start(s->io, err)) < 0)
         return rc;
     dlr_user_output_start(s->io);
-    if ((rc = dlr_sup_load_state(s, err)) < 0 ||
+    if ((rc = dlr_sup_load_state(s, err)) < 0 || (rc = open_rules(s, err)) < 0 ||
         (rc = dlr_sup_plan_step(s->planning, holder, s->took_over, err)) < 0 ||
         (rc = dlr_sup_redundancy_check(s->copies, err)) < 0 ||
         (rc = dlr_sup_group_check(s->planning, err)) < 0 ||

@@ -14,6 +14,7 @@
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/rounds/first_cause.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/supervisor.h"
@@ -72,12 +73,24 @@ static bool is_repeated(struct dlr_sup *s, const struct dlr_plan *plan)
     return true;
 }
 
+static bool is_stopped(struct dlr_sup *s, const struct dlr_plan *plan)
+{
+    char why[600];
+
+    (void)plan;
+    if (!dlr_sup_rule_stops(s->rounds, why, sizeof(why)))
+        return false;
+    dlr_policy_give_up(s->policy, why);
+    return true;
+}
+
 /* A plan is taken that none of these stops, in this order; who does has told the policy
  * what comes now.
  */
 static bool (*const gates[])(struct dlr_sup *s, const struct dlr_plan *plan) = {
     is_early,    /* the disk had not been read */
     is_foreign,  /* it is of another run */
+    is_stopped,  /* the user wants no other round after such a failure */
     is_misnamed, /* the program's arguments name a node that is lost */
     is_repeated, /* the same failure would end what begins anew */
 };

@@ -77,6 +77,17 @@ result() { output "$1" | grep -x "done: sum $2"; }
     output "$job" | grep -F "dlrover: given up after 1 restarts (--dlrover-max-restarts): rank 2 exited with code 7"
     output "$job" | grep -A1 -F "dlrover: last lines of rank 2 on" | grep -F "mpi_plain: rank 2 fails in iteration 3"
     output "$job" | grep -x "srun returned 7"
+    # a rule of the user's that says stop: no other round; one that is wrong: no first one
+    printf 'rule ours\nclass setup\naction stop\nadvice Call us.\ncode 7\n' >"$(alice_home)/rules"
+    job=$(submit -N4 --dlrover-set=rules=/home/alice/rules plain.sh --iterations 30 --iter-ms 50 --fail-rank 2 --fail-at 3 --exit-code 7)
+    [ "$(await_job "$job")" = "FAILED 7:0" ]
+    output "$job" | grep -F "rule 'ours' says stop: Call us."
+    [ "$(events "$job" 'select(.event=="worker_exit").rule')" = '"ours"' ]
+    [ "$(events "$job" 'select(.event=="launch")|.round')" = 0 ]
+    echo "  cod 7" >>"$(alice_home)/rules"
+    job=$(submit -N4 --dlrover-set=rules=/home/alice/rules plain.sh --iterations 30 --iter-ms 50)
+    [[ "$(await_job "$job")" == FAILED* ]]
+    output "$job" | grep -E "dlrover: --dlrover-set=rules=.*/rules: line 6: "
     nothing_left n1 n2 n3 n4 n5
     no_job_mounts n1 n2 n3 n4 n5
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/journal/journal.h"
 #include "mpi_launcher/supervisor/io/io.h"
@@ -23,6 +24,7 @@ int dlr_sup_failure_reset(struct dlr_sup_rounds *rounds, unsigned ntasks)
     rounds->nlast_stderr = ntasks;
     rounds->failure = (struct dlr_failure){0};
     rounds->nfailures = 0;
+    rounds->stopped_by[0] = '\0';
     return rounds->last_stderr ? 0 : -ENOMEM;
 }
 
@@ -74,12 +76,10 @@ void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
     if (row && known)
         add_class(row, &said);
     dlr_journal_event(dlr_sup_journal(rounds->env.io), "worker_exit", row);
-    /* What the node's own device says is of the node; a link, a file system or another
-     * processor may fail on the good ones first.
-     */
+    if (known)
+        dlr_sup_note_class(rounds, &said);
     dlr_sup_blame_node(rounds->env.versions, f->node,
-                       known && said.action == DLR_CLASS_ELSEWHERE &&
-                           said.class == DLR_CLASS_HARDWARE);
+                       known && dlr_sup_class_sits_out(rounds, &said));
 }
 
 /* A failure breaks its peers' connections, and they fail too: the one that ended first,

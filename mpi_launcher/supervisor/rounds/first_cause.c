@@ -4,9 +4,14 @@
  */
 #include "mpi_launcher/supervisor/rounds/first_cause.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "common/base/cleanup.h"
+#include "common/base/file.h"
+#include "common/base/str.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 
 void dlr_sup_note_failure(struct dlr_sup_rounds *rounds, const struct dlr_failure *f)
@@ -15,16 +20,68 @@ void dlr_sup_note_failure(struct dlr_sup_rounds *rounds, const struct dlr_failur
         rounds->failures[rounds->nfailures++] = *f;
 }
 
-/* The rules are read when they are needed first. Our own cannot be wrong; without
- * memory for them there are none.
+/* Our own are read when they are needed first. They cannot be wrong; without memory for
+ * them there are none.
  */
 static const struct dlr_class_rules *rules_of(struct dlr_sup_rounds *rounds)
 {
     if (!rounds->rules)
         rounds->rules = dlr_class_rules_new();
-    if (rounds->rules && !dlr_class_rules_count(rounds->rules))
+    if (rounds->rules && dlr_class_rules_count(rounds->rules) == rounds->nrules_of_user)
         dlr_class_rules_add_own(rounds->rules, NULL);
     return rounds->rules;
+}
+
+int dlr_sup_users_rules(struct dlr_sup_rounds *rounds, struct dlr_err *err)
+{
+    const char *path = rounds->env.conf->rules;
+    DLR_AUTO_FREE char *text = NULL;
+    struct dlr_err why;
+    int rc;
+
+    if (!*path)
+        return 0;
+    rc = dlr_file_load_own(AT_FDCWD, path, DLR_CLASS_RULES_FILE, &text, NULL, &why);
+    if (rc < 0)
+        return dlr_fail(err, rc, "--dlrover-set=rules=%.200s: %.300s", path, why.text);
+    rounds->rules = dlr_class_rules_new();
+    if (!rounds->rules)
+        return dlr_fail(err, -ENOMEM, "out of memory");
+    rc = dlr_class_rules_parse(rounds->rules, text, &why);
+    if (rc < 0)
+        return dlr_fail(err, rc, "--dlrover-set=rules=%.200s: %.300s", path, why.text);
+    rounds->nrules_of_user = dlr_class_rules_count(rounds->rules);
+    return 0;
+}
+
+static bool is_users(const struct dlr_sup_rounds *rounds,
+                     const struct dlr_class_said *said)
+{
+    return said->rule[0] && said->at < rounds->nrules_of_user;
+}
+
+/* What the node's own device says is of the node; a link, a file system or another
+ * processor may fail on the good ones first.
+ */
+bool dlr_sup_class_sits_out(const struct dlr_sup_rounds *rounds,
+                            const struct dlr_class_said *said)
+{
+    return said->action == DLR_CLASS_ELSEWHERE &&
+           (said->class == DLR_CLASS_HARDWARE || is_users(rounds, said));
+}
+
+void dlr_sup_note_class(struct dlr_sup_rounds *rounds,
+                        const struct dlr_class_said *said)
+{
+    if (said->action == DLR_CLASS_STOP && is_users(rounds, said))
+        dlr_format(rounds->stopped_by, sizeof(rounds->stopped_by),
+                   "rule '%s' says stop: %.400s", said->rule, said->advice);
+}
+
+bool dlr_sup_rule_stops(const struct dlr_sup_rounds *rounds, char *buf, size_t size)
+{
+    dlr_format(buf, size, "%s", rounds->stopped_by);
+    return rounds->stopped_by[0];
 }
 
 static bool classify(struct dlr_sup_rounds *rounds, const struct dlr_failure *f,

@@ -26,5 +26,18 @@ void dlr_sup_note_failure(struct dlr_sup_rounds *rounds, const struct dlr_failur
  * what it was; *ret is borrowed until the round's lines are gone.
  */
 bool dlr_sup_first_cause(struct dlr_sup_rounds *rounds, struct dlr_class_said *ret);
+/* Is what it said last to be carried out? Of the user's rules all that can be is. */
+bool dlr_sup_class_sits_out(const struct dlr_sup_rounds *rounds,
+                            const struct dlr_class_said *said);
+void dlr_sup_note_class(struct dlr_sup_rounds *rounds,
+                        const struct dlr_class_said *said);
+
+/* Reads the file of rules of the setting. -errno and what is wrong where. Blocks as long
+ * as the file system does.
+ */
+int dlr_sup_users_rules(struct dlr_sup_rounds *rounds, struct dlr_err *err);
+/* A rule of the user's says that a failure like the round's ends the run; into buf, why.
+ */
+bool dlr_sup_rule_stops(const struct dlr_sup_rounds *rounds, char *buf, size_t size);
 
 #endif

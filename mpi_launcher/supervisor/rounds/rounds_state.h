@@ -85,6 +85,8 @@ struct dlr_sup_rounds {
     struct dlr_failure failures[DLR_FAILURES_KEPT]; /* all of the round */
     unsigned nfailures;
     struct dlr_class_rules *rules; /* NULL: not needed yet */
+    size_t nrules_of_user;         /* so many of them, the first */
+    char stopped_by[600]; /* a rule of the user's ends the run; "": none does */
     /* [ntails], the round's world: last lines of stderr, NULL none yet */
     char **last_stderr;
     unsigned nlast_stderr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_names_fit,dlr_sup_repeated_failure_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_user_line,dlr_journal_note */
+/* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_rule_stops,dlr_sup_names_fit,dlr_sup_repeated_failure_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_user_line,dlr_journal_note */
 /* A new plan: who is asked whether it is taken, in which order, and what the policy is
  * told. Around mpi_launcher/supervisor/plan_gates.c all engines, of which those
  * that are asked are played.
@@ -57,6 +57,13 @@ bool __wrap_dlr_sup_is_candidate(const struct dlr_sup_steps *steps, unsigned nod
 bool __wrap_dlr_sup_is_candidate(const struct dlr_sup_steps *steps, unsigned node)
 {
     return true;
+}
+
+bool __wrap_dlr_sup_rule_stops(void *whose, char *why, size_t size);
+bool __wrap_dlr_sup_rule_stops(void *whose, char *why, size_t size)
+{
+    dlr_format(why, size, "a rule");
+    return is_stopped("rule");
 }
 
 bool __wrap_dlr_sup_names_fit(void *whose, const struct dlr_plan *plan, char *why,
@@ -157,7 +164,7 @@ static void planned(const char *second)
 static void a_plan_that_nobody_stops_is_taken(void **state)
 {
     planned("n2");
-    assert_string_equal(told, "disk names repeat holders policy:101 ");
+    assert_string_equal(told, "disk rule names repeat holders policy:101 ");
     assert_string_equal(s.plan->places[1].node.name, "n2");
 }
 
@@ -167,8 +174,9 @@ static void a_plan_that_is_stopped_leaves_the_former_one_in_force(void **state)
         const char *gate, *told;
     } rows[] = {
         {"disk", "disk "}, /* it has told the policy itself */
-        {"names", "disk names rendezvous_failed policy-28:a lost name "},
-        {"repeat", "disk names repeat given-up:again and again "},
+        {"rule", "disk rule given-up:a rule "},
+        {"names", "disk rule names rendezvous_failed policy-28:a lost name "},
+        {"repeat", "disk rule names repeat given-up:again and again "},
     };
 
     planned("n1");
@@ -201,7 +209,8 @@ static void without_memory_for_holders_there_is_no_round(void **state)
 {
     stops = "holders";
     planned("n1");
-    assert_string_equal(told, "disk names repeat holders policy-12:out of memory ");
+    assert_string_equal(told,
+                        "disk rule names repeat holders policy-12:out of memory ");
 }
 
 int main(void)

@@ -6,9 +6,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/policy/policy.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
@@ -178,12 +183,89 @@ static void one_that_names_another_is_not_the_cause(void **state)
     }
 }
 
+static void write_rules(const char *text)
+{
+    FILE *file = fopen(conf.rules, "w");
+
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A rule of the user's goes before ours, and of it stop and elsewhere are carried out. */
+static void a_rule_of_the_users_is_asked_first(void **state)
+{
+    static char n0[] = "n0";
+    static const struct {
+        const char *says, *rule;
+        bool stops, sits_out;
+    } rows[] = {
+        {"our: no license", "our-license", true, false},
+        {"our: bad cable", "our-cable", false, true},
+        {"ValueError: bad batch", "python-exception", false, false},
+        {"CUDA error: uncorrectable ECC error encountered", "gpu-memory-uncorrectable",
+         false, true},
+    };
+    char *const names[] = {n0};
+    char why[600];
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_class_said said = {0};
+        struct dlr_err err;
+
+        print_message("%s\n", rows[i].says);
+        rounds_begin(names, 1);
+        dlr_format(conf.rules, DLR_OPT_TEXT, "/tmp/dlr-rules-%d", (int)getpid());
+        write_rules(
+            "rule our-license\nclass setup\naction stop\npattern no license\nexample "
+            "no license\n"
+            "advice Ask.\nrule our-cable\nclass network\naction elsewhere\n"
+            "pattern bad cable\nexample bad cable\nadvice Look.\n");
+        if (dlr_sup_users_rules(rounds, &err) < 0)
+            fail_msg("%s", err.text);
+        planning.step.world = planning.plan.world = 1;
+        assert_int_equal(dlr_sup_failure_reset(rounds, 1), 0);
+        phase = DLR_PHASE_RUN;
+        failure = NULL;
+        ends(0, 1 << 8, 5);
+        rounds->last_stderr[0] = strdup(rows[i].says);
+        assert_true(dlr_sup_first_cause(rounds, &said));
+        assert_string_equal(said.rule, rows[i].rule);
+        assert_int_equal(dlr_sup_class_sits_out(rounds, &said), rows[i].sits_out);
+        dlr_sup_note_class(rounds, &said);
+        assert_int_equal(dlr_sup_rule_stops(rounds, why, sizeof(why)), rows[i].stops);
+        if (rows[i].stops)
+            assert_string_equal(why, "rule 'our-license' says stop: Ask.");
+        unlink(conf.rules);
+        rounds_end();
+    }
+}
+
+static void rules_that_are_wrong_are_told_with_their_line(void **state)
+{
+    static char n0[] = "n0";
+    char *const names[] = {n0};
+    struct dlr_err err;
+
+    rounds_begin(names, 1);
+    dlr_format(conf.rules, DLR_OPT_TEXT, "/tmp/dlr-rules-%d", (int)getpid());
+    assert_int_equal(dlr_sup_users_rules(rounds, &err), -ENOENT);
+    write_rules("rule a\nclass nothing\n");
+    assert_int_equal(dlr_sup_users_rules(rounds, &err), -EINVAL);
+    assert_non_null(strstr(err.text, "--dlrover-set=rules=/tmp/dlr-rules-"));
+    assert_non_null(strstr(err.text, "line 2"));
+    unlink(conf.rules);
+    rounds_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(
             the_first_by_its_nodes_clock_is_it_but_a_word_to_stop_before_all),
         cmocka_unit_test(one_that_names_another_is_not_the_cause),
+        cmocka_unit_test(a_rule_of_the_users_is_asked_first),
+        cmocka_unit_test(rules_that_are_wrong_are_told_with_their_line),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
