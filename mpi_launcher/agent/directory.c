@@ -16,8 +16,10 @@
 #include "common/base/str.h"
 #include "common/local/message.h"
 
-int dlr_agent_memory_place(struct dlr_agent_self *self, char *foreign_memory_name,
-                           size_t size, struct dlr_err *err)
+#define LEAVE_MS 5000 /* an agent before this one may take to end */
+
+static int choose_place(struct dlr_agent_self *self, char *foreign_memory_name,
+                        size_t size, struct dlr_err *err)
 {
     struct dlr_agent_conf *conf = &self->conf;
     char usual[DLR_OPT_TEXT];
@@ -37,7 +39,7 @@ int dlr_agent_memory_place(struct dlr_agent_self *self, char *foreign_memory_nam
 /* An agent that was told to end takes the memory with it: its successor must not have
  * begun to use it by then.
  */
-int dlr_agent_memory_wait(const char *path, int64_t timeout_ms, struct dlr_err *err)
+static int wait_for_other(const char *path, struct dlr_err *err)
 {
     DLR_AUTO_CLOSE int sock = -1;
     DLR_AUTO_CLOSE int pidfd = -1;
@@ -54,7 +56,7 @@ int dlr_agent_memory_wait(const char *path, int64_t timeout_ms, struct dlr_err *
     if (pidfd < 0)
         return 0; /* has just ended */
     p.fd = pidfd;
-    if (poll(&p, 1, (int)timeout_ms) == 0)
+    if (poll(&p, 1, LEAVE_MS) == 0)
         return dlr_fail(err, -EBUSY, "another agent, pid %d, keeps '%s'", pid, path);
     return 0;
 }
@@ -104,7 +106,8 @@ static int open_both(int top_fd, const char *job_name, const char *job,
     return rc < 0 ? rc : open_level(job_fd, run_name, run, ret_fd, err);
 }
 
-int dlr_agent_memory_open(const char *path, int *ret_fd, struct dlr_err *err)
+/* Never through a link. */
+static int open_memory(const char *path, int *ret_fd, struct dlr_err *err)
 {
     char top[DLR_OPT_TEXT], job[DLR_OPT_TEXT];
     DLR_AUTO_CLOSE int top_fd = -1;
@@ -128,6 +131,16 @@ int dlr_agent_memory_open(const char *path, int *ret_fd, struct dlr_err *err)
     return rc != -ENOENT
                ? rc
                : open_both(top_fd, slash + 1, job, run + 1, path, ret_fd, err);
+}
+
+int dlr_agent_memory_take(struct dlr_agent_self *self, char *foreign_memory_name,
+                          size_t size, struct dlr_err *err)
+{
+    const char *memory = self->conf.memory;
+    int rc = choose_place(self, foreign_memory_name, size, err);
+
+    rc = rc < 0 ? rc : wait_for_other(memory, err);
+    return rc < 0 ? rc : open_memory(memory, &self->dir_fd, err);
 }
 
 void dlr_agent_memory_remove(const char *path, bool contents)

@@ -30,8 +30,7 @@
 #include "mpi_launcher/agent/tasks/watch.h"
 
 #define EXIT_USAGE 2
-#define LEAVE_MS 5000 /* an agent before this one may take to end */
-#define SUCCEED_FD 3  /* where succession/successor.c's child reads what to do */
+#define SUCCEED_FD 3 /* where succession/successor.c's child reads what to do */
 
 static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
@@ -407,22 +406,14 @@ static void free_engines(struct dlr_agent *a)
     a->base = dlr_agent_base_free(a->base);
 }
 
-static int open_memory(struct dlr_agent *a, struct dlr_err *err)
-{
-    const char *memory = a->self.conf.memory;
-    int rc = dlr_agent_memory_place(&a->self, a->foreign_memory_name,
-                                    sizeof(a->foreign_memory_name), err);
-
-    rc = rc < 0 ? rc : dlr_agent_memory_wait(memory, LEAVE_MS, err);
-    return rc < 0 ? rc : dlr_agent_memory_open(memory, &a->self.dir_fd, err);
-}
-
 static int start(struct dlr_agent *a, struct dlr_err *err)
 {
     char key[DLR_KEY_TEXT];
     int rc = dlr_agent_identify(&a->self.run, key, &a->id, &a->cred, err);
 
-    rc = rc < 0 ? rc : open_memory(a, err);
+    rc = rc < 0 ? rc
+                : dlr_agent_memory_take(&a->self, a->foreign_memory_name,
+                                        sizeof(a->foreign_memory_name), err);
     if (rc < 0)
         return rc;
     dlr_agent_boot_id(a->boot, sizeof(a->boot));
