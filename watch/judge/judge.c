@@ -309,6 +309,9 @@ static int judge(struct judging *j, uint8_t *parts, struct dlr_verdict *ret)
     v.blame = j->blame;
     count_parts(j, parts, &v);
     describe(j, &v);
+    /* What it sent before it left may be on its way: only a collective needs it. */
+    if (v.blame == DLR_BLAME_LEFT && v.number == 0)
+        v.kind = DLR_VERDICT_STILL;
     *ret = v;
     return 0;
 }

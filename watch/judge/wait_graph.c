@@ -340,7 +340,7 @@ static void find_wait(const struct dlr_wait_graph *g, uint32_t rank, struct dlr_
     w->partly = w->partly || dlr_call_kind(g->in, call->call) & DLR_CALL_POLLS;
 }
 
-/* A receive from anybody that a send has found is on its way. */
+/* A receive from anybody that a send has surely found is on its way. */
 static void meet_any(struct dlr_wait_graph *g, uint32_t rank, uint32_t at)
 {
     const struct dlr_wait *w = &g->waits[rank * DLR_LOOK_CALLS + at];
@@ -358,9 +358,10 @@ static void meet_any(struct dlr_wait_graph *g, uint32_t rank, uint32_t at)
         if (!fit || !other->used || other->kind != DLR_WAIT_ANY ||
             peer->in[i].comm != call->comm)
             continue;
-        other->kind = DLR_WAIT_FLIGHT;
         other->partly = fit == DLR_FIT_PERHAPS ||
                         dlr_call_kind(g->in, peer->in[i].call) & DLR_CALL_POLLS;
+        if (fit == DLR_FIT_SURE)
+            other->kind = DLR_WAIT_FLIGHT;
     }
 }
 

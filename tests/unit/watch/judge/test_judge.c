@@ -122,8 +122,8 @@ static bool is_right(const struct model *m)
     case MODEL_LEAVE: /* who receives from anybody may miss any that has left */
         return is_culprit(m->who) &&
                (v->blame == DLR_BLAME_DEADLOCK ||
-                (v->kind == DLR_VERDICT_STUCK && v->blame == DLR_BLAME_LEFT &&
-                 (only || all_have_left(m))));
+                (v->kind == (v->number ? DLR_VERDICT_STUCK : DLR_VERDICT_STILL) &&
+                 v->blame == DLR_BLAME_LEFT && (only || all_have_left(m))));
     case MODEL_CROSS:
         return only_culprits(m, m->who, m->other) && v->kind == DLR_VERDICT_STILL &&
                v->blame == DLR_BLAME_DEADLOCK;

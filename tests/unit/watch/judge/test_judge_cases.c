@@ -386,6 +386,29 @@ static void who_has_finished_is_named_by_those_that_wait(void **state)
     rig_expect(&rig, STUCK, DLR_BLAME_LEFT, "2");
 }
 
+/* It may have sent before, and that is on its way. */
+static void receive_from_one_that_has_finished_proves_nothing(void **state)
+{
+    rig_start(&rig, 2);
+    rig_wait(&rig, 0, WORLD, RIG_RECV, 1, 1);
+    rig.looks[1].finished = true;
+    rig_expect(&rig, STILL, DLR_BLAME_LEFT, "1");
+}
+
+/* Rank 0 is stopped before it sends to 1, which receives from anybody. Rank 2 exchanges
+ * with 1 and 3: whether its half of that is a send to 1 cannot be seen.
+ */
+static void exchange_that_may_send_is_not_taken_for_one_that_does(void **state)
+{
+    rig_start(&rig, 4);
+    rig.looks[0].state = DLR_LOOK_STOPPED;
+    rig_wait(&rig, 1, WORLD, RIG_RECV, DLR_LOOK_ANY, 1);
+    rig_wait(&rig, 2, WORLD, RIG_EXCHANGE, 1, 1);
+    rig_wait(&rig, 2, WORLD, RIG_EXCHANGE, 3, 1);
+    rig.looks[3].finished = true;
+    rig_expect(&rig, STUCK, DLR_BLAME_STOPPED, "0");
+}
+
 static void who_does_not_finish_is_named(void **state)
 {
     rig_start(&rig, 4);
@@ -503,6 +526,8 @@ int main(int argc, char **argv)
         TEST(one_stopped_inside_a_collective_is_named),
         TEST(stopped_or_suspended_job_is_not_hung),
         TEST(who_has_finished_is_named_by_those_that_wait),
+        TEST(receive_from_one_that_has_finished_proves_nothing),
+        TEST(exchange_that_may_send_is_not_taken_for_one_that_does),
         TEST(who_does_not_finish_is_named),
         TEST(who_begins_an_operation_and_does_not_wait_is_named),
         TEST(manager_of_workers_waits_for_the_one_that_works),
