@@ -78,7 +78,7 @@ const struct dlr_opt dlr_job_config_opts[] = {
      "a kernel timer in each worker with libdlrover kills it when its node's lease ends"},
     {"bind", DLR_OPT_BIND, FIELD(bind), "off", "off|numa|cores",
      "bind the ranks of a node near their GPUs: to NUMA nodes, or to cores of their own"},
-    {"watch", DLR_OPT_WATCH, FIELD(watch), "auto", "auto|all|off",
+    {"watch", DLR_OPT_WATCH, FIELD(watch), "off", "auto|all|off",
      "watch the MPI calls of programs that are linked with MPI, of all that a task starts, or of none"},
     {"in-process", DLR_OPT_SWITCH, FIELD(in_process), "off", "on|off",
      "when a node is lost, processes of the other nodes stay where the program lets them"},

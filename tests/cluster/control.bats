@@ -57,7 +57,7 @@ kill_supervisor() { on n1 pkill -KILL -x dlrover-supervi; }
 
 @test "the supervisor is killed twice: its round goes on, nothing is restarted" {
     step_ms=250
-    job=$(train -N4 --dlrover-spares=1 "$CALM")
+    job=$(train -N4 --dlrover-spares=1 "$CALM,watch=auto")
     await "$job" "e['event']=='progress' and e['commits']>=1"
     before=$(pids mpi_train)
     watched n2 # it is linked with MPI
