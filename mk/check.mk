@@ -108,8 +108,7 @@ unit-device: $(DEVICE_TESTS:%=$(BUILD)/tests/%) $(BUILD)/libdlrover.so ## those 
 # One exploration after the other; each ends, or is ended after NIGHTLY_S.
 NIGHTLY_S ?= 3600
 EXPLORE_S ?= 1800
-nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the campaigns, also under sanitizers, each protection taken out, fuzzing for ten minutes each, and the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random; as root also every test of clusters on the plain profile
-	@DLROVER_NIGHTLY=1 $(MAKE) unit-campaigns
+nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(BUILD)/tests/test_commit_rounds ## the campaigns under sanitizers, each protection taken out, fuzzing for ten minutes each, and the long explorations of the orders of messages, NIGHTLY_S=3600 each at most, of which EXPLORE_S=1800 at random; as root also every test of clusters on the plain profile
 	@$(MAKE) BUILD=build/san SAN=address,undefined unit-campaigns
 	@$(MAKE) check-protections
 	@$(MAKE) FUZZ_SECONDS=600 fuzz

@@ -31,12 +31,6 @@
 #define BYTES (WORDS * sizeof(uint64_t))
 #define FIRST 10 /* the step of the first version */
 
-/* The check looks at every third point, `make nightly` at all: a minute and a half of a core. */
-static unsigned stride(void)
-{
-    return getenv("DLROVER_NIGHTLY") || KILL_POINTS_STRIDE > 1 ? KILL_POINTS_STRIDE : 3;
-}
-
 /* How a life ended that was not killed. */
 enum { WENT_WELL = 10, WRONG_BYTES, NOT_RESTORED, NOT_SAVED };
 
@@ -157,7 +151,7 @@ static void a_program_alone(void **state)
     assert_int_equal(alone_run(KILL_POINTS_RECORD), WENT_WELL);
     points = kill_points_count();
     now = alone_found();
-    for (unsigned i = 0; i < points; i += stride()) {
+    for (unsigned i = 0; i < points; i += KILL_POINTS_STRIDE) {
         int end = alone_run((int)i);
 
         old = now;
@@ -172,7 +166,7 @@ static void a_program_alone(void **state)
     }
     print_message("%u points: %u kills left the old version, %u the new one\n", points,
                   seen[0], seen[1]);
-    assert_true(seen[0] > points / stride() / 2 && seen[1] > 0);
+    assert_true(seen[0] > points / KILL_POINTS_STRIDE / 2 && seen[1] > 0);
 }
 
 /* --- under a job ------------------------------------------------------------------ */
@@ -365,7 +359,7 @@ static void a_worker_under_a_job(void **state)
     assert_int_equal(job_run(j, KILL_POINTS_OFF), WENT_WELL);
     assert_int_equal(job_run(j, KILL_POINTS_RECORD), WENT_WELL);
     points = kill_points_count();
-    for (unsigned i = 0; i < points; i += stride()) {
+    for (unsigned i = 0; i < points; i += KILL_POINTS_STRIDE) {
         uint64_t old = j->step;
         int end = job_run(j, (int)i);
 
@@ -383,7 +377,7 @@ static void a_worker_under_a_job(void **state)
     }
     print_message("%u points: %u kills left the old version, %u the new one\n", points,
                   seen[0], seen[1]);
-    assert_true(seen[0] > points / stride() / 2 && seen[1] > 0);
+    assert_true(seen[0] > points / KILL_POINTS_STRIDE / 2 && seen[1] > 0);
 }
 
 /* --- all -------------------------------------------------------------------------- */
