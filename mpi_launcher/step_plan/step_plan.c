@@ -227,7 +227,7 @@ static int rewrite_gpus(reader *r)
 #define OURS                                                                           \
     "DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_ROUND_NODES,"    \
     "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_SHAPE,DLROVER_"    \
-    "PER_NODE,DLROVER_DEALT,DLROVER_BIND"
+    "PER_NODE,DLROVER_DEALT,DLROVER_BIND,DLROVER_WATCH"
 
 static int rewrite_export(reader *r)
 {

@@ -78,8 +78,9 @@ static bool is_stopped(struct dlr_sup *s, const struct dlr_plan *plan)
     char why[600];
 
     (void)plan;
-    if (!dlr_sup_rule_stops(s->rounds, why, sizeof(why)))
-        return false;
+    if (!dlr_sup_rule_stops(s->rounds, why, sizeof(why)) ||
+        !dlr_policy_failure(s->policy) || dlr_sup_unwritten(s->disk))
+        return false; /* another round keeps what memory alone has */
     dlr_policy_give_up(s->policy, why);
     return true;
 }

@@ -50,7 +50,8 @@ static int find_program(const char *name, const char *path, char ret[PATH_MAX])
         size_t n = strcspn(path, ":");
         struct stat st;
 
-        if (dlr_format(ret, PATH_MAX, "%.*s/%s", (int)n, n ? path : ".", name) == 0 &&
+        if (dlr_format(ret, PATH_MAX, "%.*s/%s", n ? (int)n : 1, n ? path : ".",
+                       name) == 0 &&
             access(ret, X_OK) == 0 && stat(ret, &st) == 0 && S_ISREG(st.st_mode))
             return 0;
         path = path[n] ? path + n + 1 : NULL;

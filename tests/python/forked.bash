@@ -9,7 +9,8 @@ start_python() { # PYTHON MODULE…
     shift
 
     here=$(cd "$BATS_TEST_DIRNAME" && pwd)
-    "$python" "$here/forked.py" serve "$socket" "$@" >"$BATS_FILE_TMPDIR/python.pid" </dev/null 3>&-
+    "$python" "$here/forked.py" serve "$socket" "$@" >"$BATS_FILE_TMPDIR/python.pid" </dev/null 3>&- ||
+        return 1
     printf '#!/bin/sh\nexec "%s" -IS "%s/forked.py" run "%s" "$@"\n' "$python" "$here" "$socket" \
         >"$BATS_FILE_TMPDIR/python"
     chmod +x "$BATS_FILE_TMPDIR/python"

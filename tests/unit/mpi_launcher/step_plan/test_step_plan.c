@@ -29,7 +29,7 @@ struct row {
     "--export=DLROVER_SUPERVISED,DLROVER_ROUND,DLROVER_RUN,DLROVER_KEY,DLROVER_ROUND_" \
     "NODES,"                                                                           \
     "DLROVER_TASKS,DLROVER_MASTER_PORT,DLROVER_AGENT_SOCKET,DLROVER_SHAPE,DLROVER_"    \
-    "PER_NODE,DLROVER_DEALT,DLROVER_BIND"
+    "PER_NODE,DLROVER_DEALT,DLROVER_BIND,DLROVER_WATCH"
 #define BY_NODE "the round places tasks by node; say --ntasks or --ntasks-per-node"
 
 /* clang-format off */

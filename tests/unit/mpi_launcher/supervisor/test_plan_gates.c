@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_rule_stops,dlr_sup_names_fit,dlr_sup_repeated_failure_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_user_line,dlr_journal_note */
+/* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_rule_stops,dlr_policy_failure,dlr_sup_unwritten,dlr_sup_names_fit,dlr_sup_repeated_failure_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_user_line,dlr_journal_note */
 /* A new plan: who is asked whether it is taken, in which order, and what the policy is
  * told. Around mpi_launcher/supervisor/plan_gates.c all engines, of which those
  * that are asked are played.
@@ -57,6 +57,21 @@ bool __wrap_dlr_sup_is_candidate(const struct dlr_sup_steps *steps, unsigned nod
 bool __wrap_dlr_sup_is_candidate(const struct dlr_sup_steps *steps, unsigned node)
 {
     return true;
+}
+
+static const char *failure; /* of the program, that the round ended for */
+static bool unwritten;      /* memory has what the disk has not */
+
+const char *__wrap_dlr_policy_failure(const struct dlr_policy *p);
+const char *__wrap_dlr_policy_failure(const struct dlr_policy *p)
+{
+    return failure;
+}
+
+bool __wrap_dlr_sup_unwritten(void *whose);
+bool __wrap_dlr_sup_unwritten(void *whose)
+{
+    return unwritten;
 }
 
 bool __wrap_dlr_sup_rule_stops(void *whose, char *why, size_t size);
@@ -137,6 +152,8 @@ static int begin(void **state)
     s.planning->step.tasks = calloc(2, sizeof(*s.planning->step.tasks));
     s.planning->step.tasks[0] = s.planning->step.tasks[1] = 1;
     stops = "";
+    failure = "it failed";
+    unwritten = false;
     told[0] = '\0';
     return 0;
 }
@@ -190,6 +207,20 @@ static void a_plan_that_is_stopped_leaves_the_former_one_in_force(void **state)
     }
 }
 
+/* Nothing that memory alone has is lost by a rule, nor a round that a node ended. */
+static void a_rule_stops_only_where_nothing_is_lost(void **state)
+{
+    stops = "rule";
+    unwritten = true;
+    planned("n2");
+    assert_string_equal(told, "disk rule names repeat holders policy:101 ");
+    unwritten = false;
+    failure = NULL;
+    told[0] = '\0';
+    planned("n2");
+    assert_string_equal(told, "disk rule names repeat holders policy:101 ");
+}
+
 static void a_plan_of_another_run_is_none(void **state)
 {
     planned("nX");
@@ -219,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_plan_that_nobody_stops_is_taken),
         T(a_plan_that_is_stopped_leaves_the_former_one_in_force),
+        T(a_rule_stops_only_where_nothing_is_lost),
         T(a_plan_of_another_run_is_none),
         T(a_rendezvous_without_a_plan_is_told_as_it_is),
         T(without_memory_for_holders_there_is_no_round),
