@@ -24,8 +24,8 @@ void dlr_preload_own_loader(struct dlr_loader *ret);
  * says whose calls are watched (DLROVER_WATCH: auto or all).
  *
  * -errno with the reason when the program does not get it: nobody asks for it, or the
- * loader would have something to say about it. Opens no more than two files, neither of
- * which can make it wait.
+ * loader would have something to say about it. Opens the program, the interpreter of a
+ * script and the library: regular files, without waiting for a FIFO.
  */
 int dlr_task_preload(const struct dlr_loader *own, const char *libexec,
                      const char *program, char *const env[], struct dlr_task_env *ret,

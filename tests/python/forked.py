@@ -22,7 +22,8 @@ REQUEST_MAX = 1 << 20
 
 
 def become(request):
-    """In the fork: all that a new process would have. Returns the program's code and its namespace."""
+    """In the fork: its folder, environment, words and numbers; umask, limits and hash seed are the server's. Returns
+    the program's code and its namespace."""
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
@@ -73,6 +74,10 @@ def accept(listener):
         text, files, _, _ = socket.recv_fds(connection, REQUEST_MAX, 3)
         program = os.fork()
         if program:
+            try:
+                os.setpgid(program, program)  # before it can be asked to end
+            except OSError:
+                pass  # it has, or is at an end
             for file in files:
                 os.close(file)
             supervise(connection, program)
@@ -86,6 +91,7 @@ def accept(listener):
 
 def serve(path, modules):
     """Only a program returns from here."""
+    sys.dont_write_bytecode = True
     for module in modules:
         __import__(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who supervise
