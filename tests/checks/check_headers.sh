@@ -14,7 +14,7 @@ while read -r header; do
         echo "$header does not compile alone" >&2
         bad=1
     fi
-done < <(find common device hwloc_topo ckpt health mpi_launcher spank watch interpose -name '*.h' | sort)
+done < <(find common device hwloc_topo ckpt health mpi_launcher spank watch interpose feed -name '*.h' | sort)
 for header in ckpt/ckpt.h watch/client/watch.h; do
     echo "#include \"$header\"" | g++ -std=c++11 -Wall -Wextra -Werror -I. -x c++ -fsyntax-only - || bad=1
 done

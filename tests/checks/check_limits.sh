@@ -16,7 +16,7 @@ cd "$(dirname "$0")/../.."
 
 # "file NAME milliseconds" of each constant.
 constants() {
-    find common ckpt device health hwloc_topo mpi_launcher spank watch interpose -name '*.[ch]' -print0 | sort -z |
+    find common ckpt device health hwloc_topo mpi_launcher spank watch interpose feed -name '*.[ch]' -print0 | sort -z |
         xargs -0 awk '
             { line = line $0 }
             /\\$/ { sub(/\\$/, " ", line); next }
