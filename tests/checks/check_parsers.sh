@@ -14,7 +14,7 @@ bad=0
 
 # What is the user's own process, this node's system or the site's administrator: "function" of a header.
 own=(
-    dlr_client_conf_load dlr_agent_conf_parse dlr_cli_parse dlr_cli_since_parse dlr_cli_time_parse # his words
+    dlr_client_conf_load dlr_order_parse dlr_agent_conf_parse dlr_cli_parse dlr_cli_since_parse dlr_cli_time_parse # his words
     dlr_log_level_parse dlr_sup_read_step dlr_parse_ports dlr_taskcount_read
     dlr_nic_parse dlr_topo_load dlr_marks_load dlr_plugstack_load dlr_cu_load # this node's system, the site
     dlr_health_load dlr_health_read dlr_drain_view_parse dlr_drain_comments_parse dlr_history_load # the kernel; slurmctld; root's own file
