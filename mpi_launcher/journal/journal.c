@@ -87,6 +87,11 @@ void dlr_journal_last(struct dlr_journal *j, const char *name, json_t *fields)
     tell(j, dlr_journal_write_last, name, fields);
 }
 
+void dlr_journal_end_missing(struct dlr_journal *j, json_t *fields)
+{
+    tell(j, dlr_journal_write_missing, "end", fields);
+}
+
 void dlr_journal_replace(struct dlr_journal *j, const char *path, const char *text)
 {
     if (j && dlr_work_queue_put(&j->lines, dlr_journal_replace_file, path, text) < 0)

@@ -37,6 +37,11 @@ void dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields);
  */
 void dlr_journal_last(struct dlr_journal *j, const char *name, json_t *fields);
 
+/* Writes the event end of a run that a former supervisor has ended: it is left out when
+ * the journal has one behind its newest start.
+ */
+void dlr_journal_end_missing(struct dlr_journal *j, json_t *fields);
+
 /* Same as the first with jansson's json_pack() format of an object's body: "s:i,s:s",
  * ...
  */

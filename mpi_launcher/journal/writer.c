@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,8 +20,9 @@
 #include "common/base/file.h"
 #include "mpi_launcher/process/work_queue.h"
 
-#define TURN_MS 600000 /* for the writer of a former supervisor, which may hang */
-#define TURN_TRIES 16  /* writers that end just when they are waited for */
+#define TURN_MS 600000   /* for the writer of a former supervisor, which may hang */
+#define TAIL_BYTES 65536 /* of the journal: what the end is looked for in */
+#define TURN_TRIES 16    /* writers that end just when they are waited for */
 
 /* --- whose turn it is ------------------------------------------------------------- */
 
@@ -121,4 +123,39 @@ int dlr_journal_write_last(void *arg, int *fd)
     const struct dlr_work_line *line = arg;
 
     return is_only_ours(line->path, *fd) ? dlr_journal_write(arg, fd) : 0;
+}
+
+/* A quote inside of a string has a backslash before it. */
+static const char *newest(const char *text, const char *event)
+{
+    const char *at = NULL;
+
+    while ((text = strstr(text, event)))
+        at = text++;
+    return at;
+}
+
+static bool has_end(const char *path)
+{
+    DLR_AUTO_FREE char *text = calloc(1, TAIL_BYTES + 1);
+    DLR_AUTO_CLOSE int file = open(path, O_RDONLY | O_CLOEXEC);
+    const char *start, *end;
+    struct stat st;
+    off_t from;
+
+    if (!text || file < 0 || fstat(file, &st) < 0)
+        return false;
+    from = st.st_size > TAIL_BYTES ? st.st_size - TAIL_BYTES : 0;
+    if (pread(file, text, TAIL_BYTES, from) <= 0)
+        return false;
+    start = newest(text, "\"event\":\"start\"");
+    end = newest(text, "\"event\":\"end\"");
+    return end && (!start || start < end);
+}
+
+int dlr_journal_write_missing(void *arg, int *fd)
+{
+    const struct dlr_work_line *line = arg;
+
+    return has_end(line->path) ? 0 : dlr_journal_write(arg, fd);
 }

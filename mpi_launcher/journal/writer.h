@@ -8,7 +8,8 @@
  */
 int dlr_journal_start(void *arg, int *fd);
 int dlr_journal_write(void *arg, int *fd);
-int dlr_journal_write_last(void *arg, int *fd); /* unless path has others' lines */
+int dlr_journal_write_last(void *arg, int *fd);    /* unless path has others' lines */
+int dlr_journal_write_missing(void *arg, int *fd); /* unless path has an end */
 int dlr_journal_replace_file(void *arg, int *fd);
 int dlr_journal_append_file(void *arg, int *fd);
 

@@ -389,9 +389,10 @@ int main(int argc, char **argv)
         return EXIT_REFUSED;
     }
     if (s->ended_before) {
-        if (s->took_over) /* the agents' farewell may have been lost */
+        if (s->took_over) { /* the agents' farewell may have been lost, and the line */
             dlr_shared_agent_step_end_run(s->steps);
-        else
+            dlr_sup_end_tell(s->ending);
+        } else
             dlr_user_line(s->io,
                           "this srun ended with code %d before the job was requeued",
                           dlr_sup_ending_code(s->ending));

@@ -37,6 +37,7 @@
     {                                                                                  \
         stem##_take(s->engine, state);                                                 \
     }
+PART_OF(end_row, dlr_sup_end, ending)
 PART_OF(placement, dlr_sup_placement, planning)
 PART_OF(versions, dlr_sup_versions, versions)
 PART_OF(losses, dlr_sup_losses, nodes)
@@ -185,6 +186,7 @@ static const struct part of_supervisor[] = {
     {NULL,            dlr_sup_load_end},
     {save_supervisor, load_supervisor}, /* run, generation, address */
     {NULL,            dlr_sup_succession_take}, /* succession: of the elected agent */
+    {save_end_row,    load_end_row},    /* end: its line of the journal */
     {save_nodes,      load_nodes},      /* peers */
     {save_steps,      load_steps},      /* agents_pid, agents_id, flushing_pid */
     {save_stdin,      load_stdin},      /* stdin_at */

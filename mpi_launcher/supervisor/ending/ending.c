@@ -25,6 +25,8 @@ struct dlr_sup_ending *dlr_sup_ending_new(const struct dlr_sup_ending_env *env,
 
 struct dlr_sup_ending *dlr_sup_ending_free(struct dlr_sup_ending *ending)
 {
+    if (ending)
+        json_decref(ending->row);
     free(ending);
     return NULL;
 }

@@ -76,6 +76,13 @@ bool dlr_sup_ending_over(const struct dlr_sup_ending *ending);
  * be told.
  */
 void dlr_sup_ending_take(struct dlr_sup_ending *ending, unsigned code);
+/* What the journal's line of the end has, for the next supervisor of this incarnation:
+ * into state, and out of it. dlr_sup_end_tell() writes the line where the former one was
+ * killed before it.
+ */
+void dlr_sup_end_state(const struct dlr_sup_ending *ending, json_t *state);
+void dlr_sup_end_take(struct dlr_sup_ending *ending, const json_t *state);
+void dlr_sup_end_tell(struct dlr_sup_ending *ending);
 /* A signal has asked for the end. */
 bool dlr_sup_ending_wanted(const struct dlr_sup_ending *ending);
 /* The batch script is gone with its host: the end of the run has the job requeued. */

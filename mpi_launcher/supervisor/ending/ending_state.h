@@ -42,6 +42,7 @@ struct dlr_sup_ending {
     bool script_lost; /* with its host: a requeue runs what is left of it */
     bool finished, requeue_asked, requeue_barred;
     int exit_code;
+    json_t *row; /* of the journal's line that says so, where the end is kept */
 };
 
 /* What a callback of the loop returns. */

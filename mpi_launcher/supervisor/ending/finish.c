@@ -53,6 +53,8 @@ void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)
     int64_t now = dlr_sup_now();
     bool requeued = ending->requeue_asked && ending->wanted_signal;
     bool rest = ending->script_lost && !ending->wanted_signal;
+    bool lasts = /* else it is not kept by itself */
+        !rest && !ending->wanted_signal && !dlr_policy_has_sigterm(ending->policy);
     json_t *row;
 
     ending->ops->ends(ending->arg);
@@ -60,9 +62,15 @@ void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)
         say_why(ending, why);
     if (rest)
         run_rest(ending, code);
+    ending->finished = true;
+    ending->exit_code = code;
     row = json_pack("{s:i,s:s?,s:f,s:I}", "code", code, "why", why, "wall_s",
                     (now - *ending->env.started_ms) / 1000.0, "rounds",
                     (json_int_t)ending->ops->rounds(ending->arg));
+    if (lasts) { /* before the line: who finds it kept writes the line if it must */
+        ending->row = json_incref(row);
+        ending->ops->changed(ending->arg, false);
+    }
     /* Who took over from a host that was cut off had it ended, too. */
     if (ending->wanted_signal)
         dlr_journal_last(dlr_sup_journal(ending->env.io), requeued ? "requeued" : "end",
@@ -71,10 +79,7 @@ void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)
         dlr_journal_event(dlr_sup_journal(ending->env.io), "end", row);
     if (!requeued)
         dlr_joint_requeue_cancel(ending);
-    ending->finished = true;
-    ending->exit_code = code;
-    /* Else not by itself. */
-    if (!rest && !ending->wanted_signal && !dlr_policy_has_sigterm(ending->policy))
+    if (lasts)
         ending->ops->changed(ending->arg, true);
     ending->ops->ended(ending->arg);
     if (rest && ending->helper.pid)
@@ -82,4 +87,25 @@ void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)
     dlr_sup_say_bye(ending);
     dlr_sup_agents_shutdown(ending->env.steps,
                             now + ending->env.conf->end_timeout_ms + BYE_EXTRA_MS);
+}
+
+void dlr_sup_end_state(const struct dlr_sup_ending *ending, json_t *state)
+{
+    if (ending->row)
+        json_object_set(state, "end", ending->row);
+}
+
+void dlr_sup_end_take(struct dlr_sup_ending *ending, const json_t *state)
+{
+    json_t *row = json_object_get(state, "end");
+
+    if (json_is_object(row) && !ending->row)
+        ending->row = json_incref(row);
+}
+
+void dlr_sup_end_tell(struct dlr_sup_ending *ending)
+{
+    if (ending->row)
+        dlr_journal_end_missing(dlr_sup_journal(ending->env.io),
+                                json_incref(ending->row));
 }

@@ -147,6 +147,27 @@ static void last_line_is_left_out_when_somebody_else_has_written(void **state)
     free(text);
 }
 
+static void end_that_is_missing_is_written_once(void **state)
+{
+    struct dlr_journal *j;
+    struct dlr_err err;
+    char path[64], *text, *first;
+
+    snprintf(path, sizeof(path), "%s/once", dir);
+    assert_int_equal(dlr_journal_open(fork_server, -1, path, &j, &err), 0);
+    dlr_journal_note(j, "end", "s:i", "code", 3); /* of a run before */
+    dlr_journal_note(j, "start", "s:s", "of", "\"event\":\"end\"");
+    dlr_journal_end_missing(j, json_pack("{s:i}", "code", 4));
+    dlr_journal_note(j, "bye", "s:i", "n", 1);
+    dlr_journal_end_missing(j, json_pack("{s:i}", "code", 5));
+    dlr_journal_close(j, 5000);
+    text = load("once");
+    first = strstr(text, "\"event\":\"end\",\"code\":4}\n");
+    assert_non_null(first);
+    assert_null(strstr(first, "\"code\":5}"));
+    free(text);
+}
+
 static void file_that_does_not_open_is_waited_for_by_the_writer_alone(void **state)
 {
     char path[64], text[256] = "";
@@ -367,6 +388,7 @@ int main(void)
         cmocka_unit_test(state_file_is_replaced_after_the_lines_before_it),
         cmocka_unit_test(file_system_that_hangs_blocks_nobody),
         cmocka_unit_test(last_line_is_left_out_when_somebody_else_has_written),
+        cmocka_unit_test(end_that_is_missing_is_written_once),
         cmocka_unit_test(file_that_does_not_open_is_waited_for_by_the_writer_alone),
         cmocka_unit_test(
             who_is_killed_ends_at_once_and_his_lines_come_before_the_next_ones),

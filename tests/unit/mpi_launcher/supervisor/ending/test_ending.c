@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_user_line,dlr_sup_send_all,dlr_sup_agents_shutdown,dlr_sup_start_slurm,dlr_journal_event,dlr_journal_last,dlr_policy_is_alive,dlr_policy_is_lost,dlr_policy_has_sigterm,dlr_policy_phase,dlr_policy_signal,dlr_policy_sigterm */
+/* build: wrap=dlr_user_line,dlr_sup_send_all,dlr_sup_agents_shutdown,dlr_sup_start_slurm,dlr_journal_event,dlr_journal_last,dlr_journal_end_missing,dlr_policy_is_alive,dlr_policy_is_lost,dlr_policy_has_sigterm,dlr_policy_phase,dlr_policy_signal,dlr_policy_sigterm */
 /* The end of a run: who is told of it and in which order, which nodes a requeue does
  * without, and where a signal goes. Around mpi_launcher/supervisor/ending nothing but
  * names of who was called.
@@ -90,6 +90,12 @@ void __wrap_dlr_journal_last(struct dlr_journal *j, const char *name, json_t *fi
 void __wrap_dlr_journal_last(struct dlr_journal *j, const char *name, json_t *fields)
 {
     note("last:%s", name);
+    json_decref(fields);
+}
+void __wrap_dlr_journal_end_missing(struct dlr_journal *j, json_t *fields);
+void __wrap_dlr_journal_end_missing(struct dlr_journal *j, json_t *fields)
+{
+    note("missing:%d", (int)json_integer_value(json_object_get(fields, "code")));
     json_decref(fields);
 }
 
@@ -218,8 +224,28 @@ static int end(void **state)
 static void the_end_is_kept_before_the_agents_are_told(void **state)
 {
     dlr_sup_finish(ending, 7, "it failed");
-    assert_string_equal(told, "ends user journal:end kept:7 ended shutdown agents");
+    assert_string_equal(told,
+                        "ends user kept:7 journal:end kept:7 ended shutdown agents");
     assert_true(dlr_sup_ending_over(ending));
+}
+
+/* Killed between the two: the next one knows the end, and writes the line. */
+static void the_next_supervisor_gets_the_line_of_the_end(void **state)
+{
+    json_t *kept = json_object();
+
+    dlr_sup_end_state(ending, kept);
+    dlr_sup_end_tell(ending);
+    assert_int_equal(json_object_size(kept), 0);
+    assert_string_equal(told, "");
+    dlr_sup_finish(ending, 7, "it failed");
+    dlr_sup_end_state(ending, kept);
+    end(state);
+    begin(state);
+    dlr_sup_end_take(ending, kept);
+    dlr_sup_end_tell(ending);
+    assert_string_equal(told, "missing:7");
+    json_decref(kept);
 }
 
 /* Whoever sent it wanted it so: after a requeue the run begins again. */
@@ -304,6 +330,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
     const struct CMUnitTest tests[] = {
         T(the_end_is_kept_before_the_agents_are_told),
+        T(the_next_supervisor_gets_the_line_of_the_end),
         T(an_end_by_a_signal_is_not_kept),
         T(a_requeue_does_without_nodes_that_are_of_no_use),
         T(a_job_that_is_requeued_says_no_reason),
