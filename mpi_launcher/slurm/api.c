@@ -44,8 +44,9 @@ static int slurm_failed(struct dlr_err *err, const char *what)
     case ESLURM_USER_ID_MISSING:
         return dlr_fail(err, -EPERM, "%s: %s", what, text);
     case ESLURM_DISABLED:
-    case ESLURM_BATCH_ONLY:
         return dlr_fail(err, -ENOTSUP, "%s: %s", what, text);
+    case ESLURM_BATCH_ONLY:
+        return dlr_fail(err, -EINVAL, "%s: %s", what, text);
     case ESLURM_INVALID_JOB_ID:
     case ESLURM_ALREADY_DONE:
     case ESLURM_JOB_FINISHED:

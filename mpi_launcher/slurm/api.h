@@ -83,7 +83,7 @@ int dlr_slurm_is_gone(uint32_t job_id, const char *node, struct dlr_err *err);
  */
 int dlr_slurm_alive(uint32_t job_id, const char *list, FILE *out, struct dlr_err *err);
 
-/* Puts a batch job back into the queue. -EPERM, -ENOTSUP (not a batch job, requeue
+/* Puts a batch job back into the queue. -EPERM, -EINVAL (not a batch job), -ENOTSUP (requeue
  * disabled).
  */
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/cleanup.h"
 #include "common/base/err.h"
@@ -24,7 +25,7 @@ static void usage(FILE *out)
 {
     fputs(
         "usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT "
-        "[INCARNATION [DIR]]\n"
+        "[INCARNATION [DIR [lost]]]\n"
         "       dlrover-slurm ping\n"
         "       dlrover-slurm fate JOB\n"
         "       dlrover-slurm witness JOB NODE\n"
@@ -34,7 +35,7 @@ static void usage(FILE *out)
         "       dlrover-slurm show SPARES STATE-DIR MOST GROUP [TOPOLOGY-FILE]\n"
         "       dlrover-slurm paths NODES TOPOLOGY-FILE\n"
         "Requeues a job without some nodes ('-': none; which, is kept beside the run's "
-        "DIR),\n"
+        "DIR; 'lost': no script is left that could go on),\n"
         "asks whether slurmctld answers, prints whether a job runs, is preempted or "
         "ends,\n"
         "exits with 3 when a node of a job is gone, with 4 when it is silent,\n"
@@ -55,12 +56,24 @@ static int fail(const struct dlr_err *err)
     return 1;
 }
 
+/* Nothing is left of the job that could end it: its nodes would stand idle until its
+ * time limit. scancel's arguments are the same in every release, the call's are not.
+ */
+static int cancel(const char *job, const struct dlr_err *err)
+{
+    printf("%s: the job is cancelled, since its script is lost\n", err->text);
+    fflush(stdout);
+    execlp("scancel", "scancel", job, NULL);
+    return 1;
+}
+
 static int requeue(char **argv)
 {
     struct dlr_requeue r = {.exclude = dlr_streq(argv[1], "-") ? "" : argv[1],
                             .incarnation = UINT32_MAX};
     struct dlr_err err = {0};
     char ours[4096], times[4096];
+    int rc;
 
     if (argv[5] && argv[6] &&
         dlr_format(ours, sizeof(ours), "%s/../.excluded", argv[6]) == 0 &&
@@ -76,7 +89,11 @@ static int requeue(char **argv)
         usage(stderr);
         return 2;
     }
-    if (dlr_requeue_job(&r, &err) < 0)
+    r.script_lost = argv[5] && argv[6] && argv[7];
+    rc = dlr_requeue_job(&r, &err);
+    if (rc == -ENOTSUP && r.script_lost)
+        return cancel(argv[0], &err);
+    if (rc < 0)
         return fail(&err);
     if (err.code)
         puts(err.text);
@@ -242,7 +259,7 @@ int main(int argc, char **argv)
         puts("dlrover-slurm " DLR_VERSION);
         return 0;
     }
-    if (argc >= 7 && argc <= 9 && dlr_streq(argv[1], "requeue"))
+    if (argc >= 7 && argc <= 10 && dlr_streq(argv[1], "requeue"))
         return requeue(argv + 2);
     if (argc == 2 && dlr_streq(argv[1], "ping"))
         return ping();

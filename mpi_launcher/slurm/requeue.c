@@ -16,6 +16,7 @@
 #include "mpi_launcher/slurm/api.h"
 
 #define RETRY_MS 200       /* slurmctld has no event for 'the job is pending now' */
+#define PAUSE_MS 5000      /* and is away for longer than the time of a requeue */
 #define OURS_MAX (1 << 20) /* bytes of a list in the job's directory */
 #define TIMES_MAX 96       /* bytes of three numbers there */
 #define TOOK_MAX 86400     /* seconds; longer nothing takes: somebody wrote into it */
@@ -243,7 +244,8 @@ static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                           r->exclude);
 }
 
-int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
+/* -EAGAIN, -EIO: slurmctld is away. */
+static int try_to(const struct dlr_requeue *r, struct dlr_err *err)
 {
     int64_t deadline_ms = dlr_now_ms() + r->timeout_ms;
     struct dlr_slurm_job job = {0};
@@ -269,4 +271,16 @@ int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
         return rc;
     rc = exclude(r, &job, begin, deadline_ms, err);
     return rc == -ESRCH ? rc : 0; /* it is being ended: slurmctld left it alone */
+}
+
+int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
+{
+    int rc;
+
+    while ((rc = try_to(r, err)) == -EAGAIN || rc == -EIO) {
+        if (!r->script_lost)
+            break;
+        poll(NULL, 0, PAUSE_MS);
+    }
+    return rc;
 }

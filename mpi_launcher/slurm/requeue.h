@@ -3,6 +3,7 @@
 #ifndef DLR_MPI_LAUNCHER_SLURM_REQUEUE_H
 #define DLR_MPI_LAUNCHER_SLURM_REQUEUE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/err.h"
@@ -17,12 +18,14 @@ struct dlr_requeue {
      * end; NULL: none
      */
     const char *ours_path, *times_path;
+    bool script_lost; /* nothing else would end the job before its time limit */
 };
 
 /* Requeue first, then exclude: only a pending job's list may be changed, and it is
  * pending while its processes are still ending. The caller is one of those: run this in
  * a child that ignores SIGTERM (it has KillWait seconds). Blocking for up to
- * timeout_ms. A job that is being ended (cancelled, over its time) is left alone,
+ * timeout_ms; where the script is lost, until slurmctld answers, and as long again.
+ * -ENOTSUP: it must not be requeued. A job that is being ended (cancelled, over its time) is left alone,
  * -ESRCH. One that is requeued but whose list could not be set, or would leave its
  * partition too few nodes, or that was requeued before, is a success with a text in
  * err.

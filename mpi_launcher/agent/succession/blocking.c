@@ -121,7 +121,7 @@ static int ask_slurmctld(const json_t *work, const char *dir, struct dlr_err *er
     char of[16];
     const char *argv[] = {program,  "requeue", NULL,      NULL,
                           min_text, max_text,  time_text, incarnation(of, sizeof(of)),
-                          dir,      NULL};
+                          dir,      "lost",    NULL};
     struct dlr_spawn spawn = {.argv = argv, .out_fd = STDERR_FILENO, .pass_fd = -1};
     int pidfd, status, rc;
     pid_t pid;

@@ -294,8 +294,9 @@ static int gather(zloop_t *loop, int timer, void *arg)
 
 bool dlr_agent_take_over(struct dlr_agent_succession *su)
 {
-    if (!su->heir.start || su->heir.pidfd >= 0)
-        return false;
+    if (!su->heir.start || su->heir.pidfd >= 0 ||
+        json_is_integer(json_object_get(su->heir.state, "ended")))
+        return false; /* all that is missing of a run that has ended is the requeue */
     su->heir.won_ms = dlr_now_ms();
     dlr_agent_timer(su->base, &su->heir.timer, 0, gather, su);
     return true;

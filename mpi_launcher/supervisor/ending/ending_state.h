@@ -41,6 +41,7 @@ struct dlr_sup_ending {
     int wanted_signal;
     bool script_lost; /* with its host: a requeue runs what is left of it */
     bool finished, requeue_asked, requeue_barred;
+    bool for_good; /* the helper goes on until slurmctld has answered */
     int exit_code;
     json_t *row; /* of the journal's line that says so, where the end is kept */
 };
@@ -53,6 +54,8 @@ static inline int dlr_sup_ending_go_on(const struct dlr_sup_ending *ending)
 
 /* requeue.c: all runs of the job may be requeued now. */
 void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why);
+/* And the run is over, but not its script. */
+void dlr_sup_requeue_rest(struct dlr_sup_ending *ending);
 
 /* farewell.c: agents end, and what is in memory goes. */
 void dlr_sup_say_bye(struct dlr_sup_ending *ending);

@@ -44,8 +44,7 @@ static void run_rest(struct dlr_sup_ending *ending, int code)
     ending->ops->changed(ending->arg, true);
     json_object_set_new(msg, "later", json_true());
     dlr_sup_send_all(ending->env.nodes, msg);
-    dlr_sup_requeue_now(ending, "the batch script was lost with its host: what is left "
-                                "of it runs after a requeue");
+    dlr_sup_requeue_rest(ending);
 }
 
 void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)

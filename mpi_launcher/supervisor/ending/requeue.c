@@ -14,6 +14,12 @@
 #include "mpi_launcher/supervisor/steps/controller.h"
 #include "mpi_launcher/supervisor/steps/slurm_command.h"
 
+void dlr_sup_requeue_rest(struct dlr_sup_ending *ending)
+{
+    dlr_sup_requeue_now(ending, "the batch script was lost with its host: what is left "
+                                "of it runs after a requeue");
+}
+
 static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup_ending *ending = arg;
@@ -28,6 +34,10 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
     if (ending->requeue_barred)
         return dlr_sup_ending_go_on(ending);
+    if (status != 0 && ending->finished && ending->script_lost && !ending->for_good) {
+        dlr_sup_requeue_rest(ending); /* that was asked before the end */
+        return dlr_sup_ending_go_on(ending);
+    }
     if (status != 0 && ending->finished) {
         dlr_user_line(ending->env.io, "the job could not be requeued: %s",
                       text[0] ? text : "dlrover-slurm failed");
@@ -84,7 +94,8 @@ void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
     struct dlr_err err = {0};
     int pipes[2];
 
-    if (!list || ending->requeue_barred) { /* the end of the requeue's time says so */
+    if (!list || ending->requeue_barred || /* the end of the requeue's time says so */
+        ending->helper.pid) {
         json_decref(names);
         return;
     }
@@ -102,6 +113,9 @@ void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
     dlr_words_add(&words, "%lldms", (long long)ending->env.conf->requeue_timeout_ms);
     dlr_words_add(&words, "%u", ending->env.info->incarnation);
     dlr_words_add(&words, "%s", ending->env.info->dir);
+    ending->for_good = ending->finished && ending->script_lost;
+    if (ending->for_good)
+        dlr_words_add(&words, "lost");
     if (dlr_sup_start_slurm(&words, pipes[1], &ending->helper, &err) == 0) {
         ending->helper_out = dlr_steal_fd(&pipes[0]);
         dlr_sup_watch(ending->env.io, ending->helper.pidfd, requeue_ended, ending);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* build: wrap=poll */
 /* Which nodes a job does without after a requeue, with slurmctld played here. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@ static struct {
     char excluded[65536]; /* the job's list */
     unsigned nodes;       /* n1, n2 ... of the partition; 0: it cannot be asked */
     int busy, updates;    /* so often it says "try again" */
+    int away, answer;     /* so often it does not answer a requeue; then it says this */
     struct dlr_slurm_job job;
     bool fixed; /* jobs may not shrink */
     time_t begin;
@@ -85,6 +88,16 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
 
 int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
 {
+    if (ctld.away-- > 0)
+        return dlr_fail(err, -EIO, "nobody answers");
+    return ctld.answer < 0 ? dlr_fail(err, ctld.answer, "no") : 0;
+}
+
+/* No time goes by. */
+int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
+int __wrap_poll(struct pollfd *fds, nfds_t n, int ms)
+{
+    assert_int_equal(n, 0);
     return 0;
 }
 
@@ -337,6 +350,33 @@ static void the_next_begin_is_after_what_the_job_took_to_end_before(void **state
     assert_int_equal(rmdir(dir), 0);
 }
 
+/* Else the job would stand there until its time limit. */
+static void where_the_script_is_lost_slurmctld_is_asked_until_it_answers(void **state)
+{
+    static const struct {
+        bool lost;
+        int away, answer, rc;
+    } rows[] = {
+        {.away = 1, .rc = -EIO}, /* the time is over */
+        {.lost = true, .away = 50},
+        {.lost = true, .away = 2, .answer = -ENOTSUP, .rc = -ENOTSUP},
+        {.lost = true, .answer = -ESRCH, .rc = -ESRCH}, /* there is no job any more */
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct dlr_requeue r = {
+            .job_id = 7, .incarnation = 9, .exclude = "", .script_lost = rows[i].lost};
+        struct dlr_err err = {0};
+
+        memset(&ctld, 0, sizeof(ctld));
+        ctld.away = rows[i].away;
+        ctld.answer = rows[i].answer;
+        assert_int_equal(dlr_requeue_job(&r, &err), rows[i].rc);
+        assert_true(ctld.away <= 0);
+    }
+    memset(&ctld, 0, sizeof(ctld));
+}
+
 static void a_long_list_is_set_whole(void **state)
 {
     static char many[60000];
@@ -376,6 +416,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_an_update_may_set_is_kept_before_it_is_asked_for),
         cmocka_unit_test(a_dead_node_is_given_back_before_the_requeue),
         cmocka_unit_test(the_next_begin_is_after_what_the_job_took_to_end_before),
+        cmocka_unit_test(where_the_script_is_lost_slurmctld_is_asked_until_it_answers),
         cmocka_unit_test(a_long_list_is_set_whole),
     };
 

@@ -455,6 +455,16 @@ static void where_too_few_are_left_the_job_is_requeued(void **state)
     assert_int_equal(rig.started, 0);
 }
 
+static void of_a_run_that_has_ended_only_the_requeue_is_left(void **state)
+{
+    DLR_AUTO_JSON json_t *msg = json_loads(will, 0, NULL);
+
+    json_object_set_new(json_object_get(msg, "state"), "ended", json_integer(0));
+    assert_int_equal(dlr_agent_take_over_will(rig.su, msg), 0);
+    await_requeue();
+    assert_int_equal(rig.started, 0);
+}
+
 static void where_the_supervisor_ends_at_once_the_job_is_requeued(void **state)
 {
     assert_int_equal(take_will(will), 0);
@@ -572,6 +582,7 @@ int main(int argc, char **argv)
         T(who_does_not_vote_is_dead_to_the_next_supervisor),
         T(without_a_will_the_job_is_requeued),
         T(where_too_few_are_left_the_job_is_requeued),
+        T(of_a_run_that_has_ended_only_the_requeue_is_left),
         T(where_the_supervisor_ends_at_once_the_job_is_requeued),
         T(its_host_is_asked_early_and_judged_in_time),
         T(a_host_that_does_not_answer_has_the_others_asked),

@@ -312,8 +312,21 @@ static void where_the_script_is_lost_a_requeue_runs_the_rest_of_it(void **state)
     dlr_sup_ending_script_lost(ending);
     dlr_sup_finish(ending, 3, NULL);
     assert_string_equal(
-        told, "ends kept:3 shutdown,later user requeue 42 - 4 5 30000ms 0 /dir "
+        told, "ends kept:3 shutdown,later user requeue 42 - 4 5 30000ms 0 /dir lost "
               "journal:end ended shutdown agents"); /* it could not be asked */
+}
+
+/* It goes on when that has failed. */
+static void a_requeue_that_is_being_asked_for_is_not_asked_twice(void **state)
+{
+    dlr_sup_ending_script_lost(ending);
+    dlr_sup_requeue(ending, "too few nodes");
+    assert_null(strstr(told, "lost"));
+    told[0] = '\0';
+    ending->helper.pid = 1;
+    dlr_sup_finish(ending, 1, NULL);
+    ending->helper.pid = 0;
+    assert_string_equal(told, "ends kept:1 shutdown,later journal:end ended");
 }
 
 static void tasks_that_run_get_sigterm(void **state)
@@ -336,6 +349,7 @@ int main(void)
         T(a_job_that_is_requeued_says_no_reason),
         T(who_is_deposed_asks_for_no_requeue),
         T(where_the_script_is_lost_a_requeue_runs_the_rest_of_it),
+        T(a_requeue_that_is_being_asked_for_is_not_asked_twice),
         T(tasks_that_run_get_sigterm),
     };
 
