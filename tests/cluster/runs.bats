@@ -119,8 +119,9 @@ SH
     await "$two" running
     for job in "$one" "$two"; do
         on "$(second_place "$job")" pkill -KILL -f count.sh
-        await "$job" "e['event']=='running' and e['round']==1"
     done
+    await "$one" "e['event']=='running' and e['round']==1"
+    await "$two" "e['event']=='running' and e['round']==1"
     # the task that has the array's own id is the one a careless requeue would take for all
     "$VC" kill "$(second_place "$array")"
     await "$array" requeue
