@@ -111,7 +111,8 @@ static struct span span_of(const struct dlr_sequence *s, const struct segment *s
     return span_in_epochs(s, seg, k);
 }
 
-int dlr_sequence_step(const struct dlr_sequence *s, uint64_t step, struct dlr_step *ret)
+int dlr_sequence_step(const struct dlr_sequence *s, uint64_t step,
+                      struct dlr_sequence_step *ret)
 {
     const struct segment *seg = segment_of(s, step);
     struct span span;
@@ -120,10 +121,11 @@ int dlr_sequence_step(const struct dlr_sequence *s, uint64_t step, struct dlr_st
         step - seg->from > (DLR_PERMUTE_MAX - seg->position) / seg->batch / 2)
         return -ERANGE;
     span = span_of(s, seg, step - seg->from);
-    *ret = (struct dlr_step){
+    *ret = (struct dlr_sequence_step){
         .position =
             seg->position + span.from - (seg->mixture ? seg->mixed : seg->at[0]),
         .samples = span.samples,
+        .batch = seg->batch,
         .micro = seg->micro,
         .micro_batches = (span.samples - 1) / seg->micro + 1,
     };
@@ -343,19 +345,30 @@ static bool in_force(const struct dlr_sequence *s, const struct dlr_change *c)
     const struct segment *last = &s->segment[s->segments - 1];
     const struct dlr_source *source = &s->source[0];
 
+    if (c->step < last->from)
+        return false;
     if (c->kind == DLR_CHANGE_BATCH)
         return c->batch == last->batch && c->micro == last->micro;
     if (c->kind == DLR_CHANGE_PARTS)
-        return memcmp(c->parts, s->parts, sizeof(s->parts)) == 0;
-    return c->kind == DLR_CHANGE_EXTEND && c->source.length == source->length &&
-           c->source.files == source->files && c->source.id == source->id;
+        return last->mixture && memcmp(c->parts, s->parts, sizeof(s->parts)) == 0;
+    return c->kind == DLR_CHANGE_EXTEND && !last->mixture &&
+           c->source.length == source->length && c->source.files == source->files &&
+           c->source.id == source->id;
+}
+
+bool dlr_sequence_has(const struct dlr_sequence *s, const struct dlr_change *c)
+{
+    for (unsigned i = 0; i < s->changes; i++)
+        if (same_change(&s->change[i], c))
+            return true;
+    return in_force(s, c);
 }
 
 static int check_change(const struct dlr_sequence *s, const struct dlr_change *c,
                         struct dlr_err *err)
 {
     const struct segment *last = &s->segment[s->segments - 1];
-    struct dlr_step step;
+    struct dlr_sequence_step step;
 
     if (s->changes == DLR_SEQUENCE_CHANGES)
         return dlr_fail(err, -ENOSPC, "more than %d changes of a feed",
@@ -412,11 +425,10 @@ int dlr_sequence_change(struct dlr_sequence *s, const struct dlr_change *c,
     struct segment *seg = &s->segment[s->segments];
     int rc;
 
-    for (unsigned i = 0; i < s->changes; i++)
-        if (same_change(&s->change[i], c))
-            return 0;
+    if (dlr_sequence_has(s, c))
+        return 0;
     rc = check_change(s, c, err);
-    if (rc < 0 || in_force(s, c))
+    if (rc < 0)
         return rc;
     open_segment(s, c->step, c->step - s->segment[s->segments - 1].from + c->skip);
     if (c->kind == DLR_CHANGE_BATCH) {

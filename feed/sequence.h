@@ -5,6 +5,7 @@
 #ifndef DLR_FEED_SEQUENCE_H
 #define DLR_FEED_SEQUENCE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/err.h"
@@ -56,9 +57,9 @@ struct dlr_change {
     uint32_t parts[DLR_MIXTURE_SOURCES];
 };
 
-struct dlr_step {
+struct dlr_sequence_step {
     uint64_t position; /* of its first sample in the run, left out ones included */
-    uint32_t samples, micro;
+    uint32_t samples, batch, micro;
     uint32_t micro_batches; /* the last may be short, under DLR_ENDS_KEEP */
     uint64_t epoch;         /* of its first sample; 0 of a mixture */
     uint64_t record;        /* where in that epoch */
@@ -78,6 +79,8 @@ const struct dlr_sequence_conf *dlr_sequence_conf(const struct dlr_sequence *s);
  */
 int dlr_sequence_change(struct dlr_sequence *s, const struct dlr_change *change,
                         struct dlr_err *err);
+/* Whether such a change was made, or would change nothing. */
+bool dlr_sequence_has(const struct dlr_sequence *s, const struct dlr_change *change);
 /* What was changed so far, in that order. */
 const struct dlr_change *dlr_sequence_changes(const struct dlr_sequence *s,
                                               unsigned *ret_n);
@@ -86,7 +89,7 @@ const struct dlr_source *dlr_sequence_source(const struct dlr_sequence *s, unsig
 
 /* -ERANGE: no run has so many steps, or reads so many samples. */
 int dlr_sequence_step(const struct dlr_sequence *s, uint64_t step,
-                      struct dlr_step *ret);
+                      struct dlr_sequence_step *ret);
 
 /* The samples first to first + n - 1 of a step that the call above takes into ret, as numbers of the records of
  * all sources one after the other. How many there are. Any thread may call it.

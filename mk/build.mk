@@ -60,8 +60,8 @@ $(eval $(call product,dlrover-stacks,mpi_launcher/unwind/main.c))
 
 # Of the folders that are called from outside all, of the others what that needs.
 whole = -Wl,--whole-archive $(patsubst %,$(BUILD)/lib/%.a,$(1)) -Wl,--no-whole-archive -shared -Wl,--version-script=$(2) -Wl,-z,nodelete
-$(BUILD)/libdlrover.so: $(MARK) $(call libs,ckpt/open watch/client) ckpt/libdlrover.symbols
-	$(call link,$(call whole,ckpt/open ckpt/client ckpt/supervised watch/client,ckpt/libdlrover.symbols) -Wl$(comma)-soname=libdlrover.so.0,$(call foreign,ckpt/open))
+$(BUILD)/libdlrover.so: $(MARK) $(call libs,ckpt/open feed/client watch/client) ckpt/libdlrover.symbols
+	$(call link,$(call whole,ckpt/open ckpt/client ckpt/supervised feed/client watch/client,ckpt/libdlrover.symbols) -Wl$(comma)-soname=libdlrover.so.0,$(call foreign,ckpt/open feed/client))
 	$(Q)ln -sf $(@F) $@.0
 # Exports what the table of calls names, under both names, and no more.
 MPI_CALLS := interpose/calls/mpi.calls

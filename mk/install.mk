@@ -20,7 +20,7 @@ install: all ## install under DESTDIR/PREFIX
 	$(Q)install -m644 $(BUILD)/libdlrover.so $(DESTDIR)$(LIBDIR)/libdlrover.so.0
 	$(Q)ln -sf libdlrover.so.0 $(DESTDIR)$(LIBDIR)/libdlrover.so
 	$(Q)install -m644 $(BUILD)/libdlrover-mpi.so $(DESTDIR)$(LIBEXECDIR)/
-	$(Q)install -m644 ckpt/ckpt.h ckpt/resilient.h watch/client/watch.h $(DESTDIR)$(PREFIX)/include/dlrover/
+	$(Q)install -m644 ckpt/ckpt.h ckpt/resilient.h feed/client/feed.h watch/client/watch.h $(DESTDIR)$(PREFIX)/include/dlrover/
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' dlrover.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/dlrover.pc
 	$(Q)install -m755 $(BUILD)/spank_dlrover.so $(DESTDIR)$(PLUGINDIR)/
 	$(Q)install -m755 $(EXAMPLES) $(wildcard examples/*.py) $(SHARE)/dlrover/examples/

@@ -15,7 +15,7 @@ while read -r header; do
         bad=1
     fi
 done < <(find common device hwloc_topo ckpt health mpi_launcher spank watch interpose feed -name '*.h' | sort)
-for header in ckpt/ckpt.h watch/client/watch.h; do
+for header in ckpt/ckpt.h feed/client/feed.h watch/client/watch.h; do
     echo "#include \"$header\"" | g++ -std=c++11 -Wall -Wextra -Werror -I. -x c++ -fsyntax-only - || bad=1
 done
 exit "$bad"

@@ -211,7 +211,7 @@ static struct dlr_sequence *begin_at(const struct dlr_sequence_conf *conf,
 
 /* All ranks' shares of a step, one after the other. */
 static uint32_t read_step(const struct dlr_sequence *s, uint64_t step, unsigned world,
-                          uint64_t *ret, struct dlr_step *now)
+                          uint64_t *ret, struct dlr_sequence_step *now)
 {
     uint32_t got = 0;
 
@@ -235,7 +235,7 @@ static void compare(const struct dlr_sequence_conf *conf,
     model_mix(&model);
     for (uint64_t step = 0; step < STEPS; step++) {
         uint64_t want[BATCH], got[BATCH];
-        struct dlr_step now;
+        struct dlr_sequence_step now;
         uint32_t size;
 
         if (draw(conf->sources > 1 ? 60 : 10) ==
@@ -288,7 +288,7 @@ static void the_same_samples_for_every_number_of_ranks(void **state)
     const struct dlr_sequence_conf conf = plain(1000, 64, 1);
     struct dlr_sequence *s = begin_at(&conf, NULL, 0, 0);
     uint64_t want[BATCH], got[BATCH];
-    struct dlr_step now;
+    struct dlr_sequence_step now;
 
     for (uint64_t step = 0; step < 40; step++) {
         assert_int_equal(dlr_sequence_indices(s, step, 0, 64, want), 64);
@@ -334,7 +334,7 @@ static void the_rest_of_an_epoch_is_kept_or_left_out(void **state)
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct dlr_sequence_conf conf = plain(100, 40, 4);
-        struct dlr_step step;
+        struct dlr_sequence_step step;
 
         conf.ends = rows[i].ends;
         struct dlr_sequence *s = begin_at(&conf, NULL, 0, 0);
@@ -353,7 +353,7 @@ static void far_steps_are_as_near_as_the_first(void **state)
 {
     const struct dlr_sequence_conf conf = plain(UINT64_C(1000000000000), 1 << 20, 1);
     struct dlr_sequence *s = begin_at(&conf, NULL, 0, 0);
-    struct dlr_step step;
+    struct dlr_sequence_step step;
     uint64_t index;
 
     assert_int_equal(dlr_sequence_step(s, 123456789, &step), 0);
