@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
@@ -61,9 +62,16 @@ static int fail(const struct dlr_err *err)
  */
 static int cancel(const char *job, const struct dlr_err *err)
 {
+    pid_t pid;
+
     printf("%s: the job is cancelled, since its script is lost\n", err->text);
     fflush(stdout);
-    execlp("scancel", "scancel", job, NULL);
+    pid = fork();
+    if (pid == 0) {
+        execlp("scancel", "scancel", job, NULL);
+        _exit(127);
+    }
+    waitpid(pid, NULL, 0);
     return 1;
 }
 
