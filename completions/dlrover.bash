@@ -37,7 +37,7 @@ _dlrover_value() { # OPTION CURRENT
             COMPREPLY=($(compgen -W "start node_up node_dead term auth_failures name_taken no_memory lease_expired unprotected protected suspended resumed rendezvous rendezvous_failed
                 check inject links plan copy_failed prepared launch ranks ranks_missing renamed running restored restore_failed resized gone_back marked_bad torn copy_bad copy_remade no_vetted_slot save_failed
                 first_step saving cadence overdue every_step network progress warm worker_exit round_end explained cleared persist persisted requeue
-                requeued requeue_failed takeover deposed adopted controller_away controller_back topology end" -- "$2"))
+                requeued requeue_failed takeover deposed agent_back adopted controller_away controller_back topology end" -- "$2"))
             ;;
         --format) COMPREPLY=($(compgen -W "perfetto json" -- "$2")) ;;
         --to) COMPREPLY=($(compgen -W "safetensors dcp" -- "$2")) ;;

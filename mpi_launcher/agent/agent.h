@@ -11,6 +11,7 @@
  *   lease.c        beats out, leases in; group.c: by the collector of a group, in large
  *                  jobs; suspend.c: Slurm suspends the job
  *   report.c       node reports by children
+ *   adopt.c        the round of an agent that died, in the next one
  *
  * main.c has who hears of what happens; control.c the supervisor's messages. Before all
  * of them: config.c (the command line), startup.c, restarter.c (starts the agent again
@@ -47,7 +48,12 @@ struct dlr_agent {
     char *cred;             /* made once: an old one proves as much */
     char boot[64];
     char foreign_memory_name
-        [DLR_OPT_TEXT]; /* usual name of the memory, when somebody else has it */
+        [DLR_OPT_TEXT];    /* usual name of the memory, when somebody else has it */
+    struct dlr_kept *kept; /* by our parent; NULL: nothing is */
+    /* of the agent whose round we have taken: until when its lease was, 0: there was none;
+     * and since when it is dead, 0: there is no such agent, or the supervisor knows
+     */
+    int64_t former_lease_ns, former_died_ns;
     int signal_fd;
     bool keep_memory; /* what is in memory, for the requeued job */
 };

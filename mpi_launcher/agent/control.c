@@ -6,11 +6,13 @@
 #include <sys/statvfs.h>
 
 #include "common/base/cleanup.h"
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/agent/agent.h"
 #include "mpi_launcher/agent/base/auth_failures.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/peers.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/data/own_hosts.h"
@@ -75,6 +77,10 @@ static void send_round_state(struct dlr_agent *a)
 
     if (msg)
         dlr_agent_save_round_state(a->snapshots, msg);
+    if (msg && a->former_died_ns)
+        json_object_set_new(msg, "back_ms",
+                            json_integer((dlr_now_ns() - a->former_died_ns) / 1000000));
+    a->former_died_ns = 0; /* it is said once */
     dlr_agent_send_supervisor(a->base, msg);
 }
 
@@ -113,15 +119,24 @@ static int on_peers(struct dlr_agent *a, const json_t *msg)
     return 0;
 }
 
+static void note_round(const struct dlr_agent *a, const json_t *msg)
+{
+    DLR_AUTO_FREE char *text = a->kept ? json_dumps(msg, JSON_COMPACT) : NULL;
+
+    dlr_kept_put_round(a->kept, text);
+}
+
 static int on_round(struct dlr_agent *a, const json_t *msg)
 {
     struct dlr_agent_round round = {0};
     int rc = dlr_agent_round_parse(&a->round, a->self.node, msg, &round);
 
     dlr_agent_succession_given(a->succession, false);
-    if (rc == 0)
-        a->enter(a, &round);
-    return rc;
+    if (rc < 0)
+        return rc;
+    note_round(a, msg);
+    a->enter(a, &round);
+    return 0;
 }
 
 static int on_reserve(struct dlr_agent *a, const json_t *msg)
@@ -295,8 +310,10 @@ static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)
     if (dlr_msg_parse(p->data, p->size, &msg, &err) < 0)
         return -EBADMSG;
     for (size_t i = 0; i < sizeof(handlers) / sizeof(*handlers); i++)
-        if (dlr_streq(dlr_msg_type(msg), handlers[i].type))
+        if (dlr_streq(dlr_msg_type(msg), handlers[i].type)) {
+            dlr_agent_changed(a->base);
             return handlers[i].fn(a, msg);
+        }
     return -EBADMSG;
 }
 

@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/json/message.h"
 #include "mpi_launcher/agent/base/auth_failures.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/wire/heartbeat.h"
@@ -22,7 +23,7 @@
 #define LAG_MS 100          /* of our own reactor */
 #define LEASE_MAX_MS 600000 /* a longer one is a malformed one */
 #define WORKER_EXTRA_MS 20  /* we kill first, where we still can, and say why */
-#define HELD INT64_MAX      /* of until_ns: until further word */
+#define HELD DLR_AGENT_LEASE_HELD
 
 struct dlr_agent_lease {
     struct dlr_agent_base *base;
@@ -41,6 +42,7 @@ struct dlr_agent_lease {
     int64_t leased_ns;   /* when the beat was sent that the newest lease answers */
     int64_t until_ns;
     int64_t awake_ns; /* a hold that was asked for before does not count any more */
+    bool former;      /* it is a former agent's still: no word of ours has come */
 };
 
 /* The supervisor does not know that it was not heard here: it must not take this for a
@@ -105,10 +107,18 @@ static void set_lease(struct dlr_agent_lease *l, int64_t until_ns)
     struct itimerspec when = {0}; /* all zero: never */
 
     l->until_ns = until_ns;
+    dlr_kept_put_lease(dlr_agent_kept(l->base), until_ns);
     if (until_ns != HELD)
         when.it_value = (struct timespec){until_ns / 1000000000, until_ns % 1000000000};
     timerfd_settime(l->fd, TFD_TIMER_ABSTIME, &when, NULL);
     l->ops->changed(l->arg);
+}
+
+void dlr_agent_lease_adopt(struct dlr_agent_lease *l, int64_t until_ns)
+{
+    l->former = true;
+    l->leased_ns = until_ns - l->dead_ms * MS;
+    set_lease(l, until_ns);
 }
 
 void dlr_agent_lease_extend(struct dlr_agent_lease *l, int64_t until_ns)
@@ -135,6 +145,9 @@ void dlr_agent_lease_take(struct dlr_agent_lease *l, const void *data, size_t si
         lease.gen != l->self->run.gen || lease.sent_ns > (uint64_t)now ||
         (lease.lease_ms > LEASE_MAX_MS && lease.lease_ms != DLR_LEASE_HELD))
         return;
+    if (l->former) /* the node may have been declared dead, and be back */
+        dlr_agent_lease_look(l);
+    l->former = false;
     l->answered_seq = lease.seq;
     if (lease.lease_ms == DLR_LEASE_HELD && (int64_t)lease.sent_ns < l->awake_ns)
         return;

@@ -13,6 +13,8 @@
 #include "mpi_launcher/agent/base/self.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
+#define DLR_AGENT_LEASE_HELD INT64_MAX /* an end: until further word */
+
 struct dlr_agent_lease; /* opaque */
 
 /* What happened; arg is dlr_agent_lease_new()'s. None may be NULL. */
@@ -56,6 +58,10 @@ void dlr_agent_lease_beat(
     struct dlr_agent_lease *l); /* one now, beside those of the timer */
 /* Writes the lease into a worker's page: the timer in the worker follows it. */
 void dlr_agent_lease_show(const struct dlr_agent_lease *l, struct dlr_page *page);
+/* The lease of an agent that died is ours: it ends when it would have, and is not made
+ * longer by a word that comes after its end.
+ */
+void dlr_agent_lease_adopt(struct dlr_agent_lease *l, int64_t until_ns);
 /* Whatever the supervisor says, not before until_ns. */
 void dlr_agent_lease_extend(struct dlr_agent_lease *l, int64_t until_ns);
 /* A task has ended: when the lease has run out, and this late reactor does not know it

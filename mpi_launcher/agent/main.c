@@ -15,6 +15,8 @@
 #include "common/base/node_memory.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/agent/adopt.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/peers.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
@@ -52,6 +54,7 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         else
             dlr_agent_grace(a->succession);
     }
+    dlr_agent_changed(a->base);
     if (dlr_agent_leaves(a->base) && !dlr_agent_succeed_holds(a->succession))
         dlr_agent_end(a->base);
     return 0;
@@ -75,6 +78,7 @@ static const struct dlr_agent_base_ops base_ops = {
     .peer = dlr_agent_from_peer,
     .answer = dlr_agent_from_answer,
     .end = on_end,
+    .note = dlr_agent_note,
 };
 
 /* --- what the data process says, and who hears of it --- */
@@ -421,12 +425,17 @@ static int start(struct dlr_agent *a, struct dlr_err *err)
     zsys_handler_set(NULL);
     if (make_engines(a) < 0)
         return dlr_fail(err, -ENOMEM, "out of memory");
+    dlr_agent_base_keep(a->base, a->kept);
+    dlr_agent_adopt(a);
     dlr_agent_watch(a->base, a->signal_fd, on_signal, a);
     rc = dlr_agent_tasks_start(a->tasks, err);
     rc = rc < 0 ? rc : dlr_agent_peers_open(a->base, a->id, &a->self, err);
     rc = rc < 0 ? rc : dlr_agent_data_start(a->data, err);
     rc = rc < 0 ? rc : dlr_agent_control_start(a, key, err);
-    return rc < 0 ? rc : dlr_agent_lease_start(a->lease, err);
+    rc = rc < 0 ? rc : dlr_agent_lease_start(a->lease, err);
+    if (rc == 0)
+        dlr_agent_adopt_lease(a);
+    return rc;
 }
 
 /* All engines are there. Whether the run ends with us: else another agent comes. */
@@ -488,7 +497,8 @@ int main(int argc, char **argv)
     }
     dlr_process_keep_code();
     rc = dlr_agent_take_signals(&agent.signal_fd, &err);
-    if (rc == 0 && kept && (rc = dlr_agent_restarter(agent.self.node, &code)) > 0)
+    if (rc == 0 && kept &&
+        (rc = dlr_agent_restarter(agent.self.node, &code, &agent.kept)) > 0)
         return code;
     if (kept)
         dlr_process_keep_code(); /* a child of the one above */

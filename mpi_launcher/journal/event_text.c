@@ -101,6 +101,7 @@ static const struct {
                  "[ in {wall_s:s}]"},
     {"controller_away", "{why}: waiting for it"},
     {"controller_back", "slurmctld answers again[ after {took_ms:ms}]"},
+    {"agent_back", "the agent of {node} died, the next one goes on with its tasks[, {took_ms:ms} later]"},
     {"adopted", "round {round} goes on under the new supervisor[, found whole in {took_ms:ms}]"},
     {"takeover", "the agent on {node} acts for the supervisor on {from}[: {why}]"},
     {"deposed", "the run goes on under a supervisor on {node}: this one, which was cut "

@@ -167,9 +167,9 @@ void dlr_rig_start_leased(struct rig *r)
     start(r, NULL, RIG_DEAD_MS, false);
 }
 
-void dlr_rig_start_kept(struct rig *r)
+void dlr_rig_start_kept(struct rig *r, unsigned dead_ms)
 {
-    start(r, NULL, RIG_LEASE_MS, true);
+    start(r, NULL, dead_ms, true);
 }
 
 int dlr_rig_wait_end(struct rig *r)

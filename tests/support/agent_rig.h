@@ -46,8 +46,9 @@ void dlr_rig_start(struct rig *r, const char *more);
 /* The same with leases that run out while the test waits for it: RIG_DEAD_MS. */
 void dlr_rig_start_leased(struct rig *r);
 /* The same as Slurm's task starts it: under a parent that starts it again when it dies.
+ * Leases are dead_ms long.
  */
-void dlr_rig_start_kept(struct rig *r);
+void dlr_rig_start_kept(struct rig *r, unsigned dead_ms);
 /* Ends what is left, frees; fails the test when the agent left something behind. */
 void dlr_rig_stop(struct rig *r);
 /* Starts another agent in the place of the first, which is told to end meanwhile. */

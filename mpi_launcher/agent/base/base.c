@@ -37,6 +37,7 @@ struct dlr_agent_base *dlr_agent_base_free(struct dlr_agent_base *base)
     dlr_agent_peers_close(base);
     dlr_agent_timers_free(base);
     zloop_destroy(&base->loop);
+    dlr_agent_watched_free(base);
     free(base);
     return NULL;
 }

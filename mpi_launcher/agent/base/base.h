@@ -23,6 +23,10 @@ struct dlr_agent_base_ops {
     void (*answer)(void *arg, const char *node, const struct dlr_packet *packet);
     /* dlr_agent_end(): once, before the loop ends. */
     void (*end)(void *arg);
+    /* What the next agent must know has changed: to be noted in dlr_agent_kept(). Not
+     * called where nobody keeps it.
+     */
+    void (*note)(void *arg);
 };
 
 /* Without sockets: these come with functions of their own. ops may be NULL; ops and arg

@@ -11,15 +11,19 @@
 #include "mpi_launcher/wire/zmq_types.h"
 
 struct dlr_agent_timer;
+struct dlr_agent_watched;
 
 struct dlr_agent_base {
     const struct dlr_agent_base_ops *ops; /* never NULL */
     void *arg;
     zloop_t *loop;
     struct dlr_agent_timer *timers; /* those that have not ended */
-    bool leaving, ending;           /* the end has been ordered; has come */
-    struct dlr_client *supervisor;  /* NULL: not connected */
-    struct dlr_server *server;      /* NULL: nobody can connect */
+    struct dlr_agent_watched *watched;
+    struct dlr_kept *kept;         /* NULL: nobody keeps anything */
+    bool changed;                  /* what ops->note() notes has */
+    bool leaving, ending;          /* the end has been ordered; has come */
+    struct dlr_client *supervisor; /* NULL: not connected */
+    struct dlr_server *server;     /* NULL: nobody can connect */
     struct {
         const struct dlr_identity *id;
         struct sockaddr_in control; /* the supervisor's host */
@@ -34,5 +38,7 @@ struct dlr_agent_base {
 
 /* Ends all timers that are left. */
 void dlr_agent_timers_free(struct dlr_agent_base *base);
+/* Of what is watched still: the loop is gone. */
+void dlr_agent_watched_free(struct dlr_agent_base *base);
 
 #endif

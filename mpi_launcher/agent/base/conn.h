@@ -30,6 +30,7 @@ struct dlr_agent_conn {
     uint32_t world; /* of a worker: ranks of its program */
     bool waits;     /* its hello is not answered yet: tasks/rank_claims.c */
     bool parked;    /* of DLR_CONN_STAY: tasks/stay.c */
+    unsigned kept;  /* base/kept.h */
 };
 
 /* False: it could not be sent. */

@@ -6,14 +6,91 @@
 #include <unistd.h>
 
 #include "mpi_launcher/agent/base/base_state.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/process/spawn.h"
+
+/* One descriptor or one socket. */
+struct dlr_agent_watched {
+    struct dlr_agent_base *base;
+    int fd; /* -1: sock */
+    zsock_t *sock;
+    zloop_fn *fn;
+    zloop_reader_fn *reader;
+    void *arg;
+    struct dlr_agent_watched *next;
+};
+
+/* Of a parent that keeps what we note: were we killed in between, nobody would know how
+ * far we came.
+ */
+static void begin(struct dlr_agent_base *base)
+{
+    dlr_kept_enter(base->kept);
+}
+
+static int end(struct dlr_agent_base *base, int rc)
+{
+    if (!base->kept)
+        return rc;
+    if (base->changed && base->ops->note)
+        base->ops->note(base->arg);
+    base->changed = false;
+    dlr_kept_leave(base->kept);
+    return rc;
+}
+
+/* fn may end its own watch. */
+static int on_item(zloop_t *loop, zmq_pollitem_t *item, void *arg)
+{
+    const struct dlr_agent_watched w = *(struct dlr_agent_watched *)arg;
+
+    begin(w.base);
+    return end(w.base, w.fn(loop, item, w.arg));
+}
+
+static int on_socket(zloop_t *loop, zsock_t *sock, void *arg)
+{
+    const struct dlr_agent_watched w = *(struct dlr_agent_watched *)arg;
+
+    begin(w.base);
+    return end(w.base, w.reader(loop, sock, w.arg));
+}
+
+static struct dlr_agent_watched *add(struct dlr_agent_base *base, int fd, zsock_t *sock)
+{
+    struct dlr_agent_watched *w = zmalloc(sizeof(*w)); /* ends us, as the loop's own */
+
+    w->base = base;
+    w->fd = fd;
+    w->sock = sock;
+    w->next = base->watched;
+    base->watched = w;
+    return w;
+}
+
+static void del(struct dlr_agent_base *base, int fd, const zsock_t *sock)
+{
+    struct dlr_agent_watched **at = &base->watched, *w;
+
+    while ((w = *at)) {
+        if (w->fd == fd && w->sock == sock) {
+            *at = w->next;
+            free(w);
+        } else {
+            at = &w->next;
+        }
+    }
+}
 
 static void watch(struct dlr_agent_base *base, int fd, short events, zloop_fn *fn,
                   void *arg)
 {
     zmq_pollitem_t item = {.fd = fd, .events = events};
+    struct dlr_agent_watched *w = add(base, fd, NULL);
 
-    zloop_poller(base->loop, &item, fn, arg);
+    w->fn = fn;
+    w->arg = arg;
+    zloop_poller(base->loop, &item, on_item, w);
     zloop_poller_set_tolerant(base->loop, &item); /* an end of file is for fn to see */
 }
 
@@ -32,18 +109,34 @@ void dlr_agent_unwatch(struct dlr_agent_base *base, int fd)
     zmq_pollitem_t item = {.fd = fd};
 
     zloop_poller_end(base->loop, &item);
+    del(base, fd, NULL);
 }
 
 void dlr_agent_watch_socket(struct dlr_agent_base *base, zsock_t *sock,
                             zloop_reader_fn *fn, void *arg)
 {
-    zloop_reader(base->loop, sock, fn, arg);
+    struct dlr_agent_watched *w = add(base, -1, sock);
+
+    w->reader = fn;
+    w->arg = arg;
+    zloop_reader(base->loop, sock, on_socket, w);
     zloop_reader_set_tolerant(base->loop, sock);
 }
 
 void dlr_agent_unwatch_socket(struct dlr_agent_base *base, zsock_t *sock)
 {
     zloop_reader_end(base->loop, sock);
+    del(base, -1, sock);
+}
+
+void dlr_agent_watched_free(struct dlr_agent_base *base)
+{
+    struct dlr_agent_watched *w;
+
+    while ((w = base->watched)) {
+        base->watched = w->next;
+        free(w);
+    }
 }
 
 /* --- timers --- */
@@ -86,7 +179,8 @@ static int fired(zloop_t *loop, int id, void *arg)
     t = **at;
     if (t.once)
         forget(at);
-    return t.fn(loop, id, t.arg);
+    begin(arg);
+    return end(arg, t.fn(loop, id, t.arg));
 }
 
 static void start_timer(struct dlr_agent_base *base, int *timer, int64_t ms, bool once,

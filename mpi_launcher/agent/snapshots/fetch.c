@@ -17,6 +17,7 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
@@ -70,6 +71,7 @@ static struct dlr_agent_fetch *add(struct dlr_agent_snapshots *s, int32_t rank)
         *b = (struct dlr_agent_fetch){
             .next = s->fetches, .s = s, .rank = rank, .timer = -1};
         s->fetches = b;
+        dlr_agent_changed(s->base);
     }
     return b;
 }

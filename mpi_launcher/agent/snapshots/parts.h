@@ -15,7 +15,7 @@ int dlr_agent_rank_holding(const struct dlr_agent_rank *r, struct dlr_version ve
 int dlr_agent_rank_open_slots(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r);
 /* A worker that died while it wrote leaves its slot OPEN; nobody else will end it. */
 void dlr_agent_rank_discard_open(struct dlr_agent_rank *r);
-void dlr_agent_rank_close_page(struct dlr_agent_rank *r);
+void dlr_agent_rank_close_page(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r);
 /* Which ranks of the round are on this node, into a page. */
 void dlr_agent_rank_mates(const struct dlr_agent_snapshots *s, struct dlr_page *page);
 void dlr_agent_ranks_turn(struct dlr_agent_snapshots *s);

@@ -11,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/snapshots/budget.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
 
@@ -49,8 +50,9 @@ static void close_slots(struct dlr_agent_rank *r)
     }
 }
 
-void dlr_agent_rank_close_page(struct dlr_agent_rank *r)
+void dlr_agent_rank_close_page(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r)
 {
+    dlr_kept_del(dlr_agent_kept(s->base), &r->page_kept);
     if (r->page)
         munmap(r->page, DLR_PAGE_SIZE);
     if (r->page_fd >= 0)
@@ -59,17 +61,17 @@ void dlr_agent_rank_close_page(struct dlr_agent_rank *r)
     r->page_fd = -1;
 }
 
-static void free_rank(struct dlr_agent_rank *r)
+static void free_rank(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r)
 {
     close_slots(r);
-    dlr_agent_rank_close_page(r);
+    dlr_agent_rank_close_page(s, r);
     free(r);
 }
 
 void dlr_agent_ranks_stop(struct dlr_agent_snapshots *s)
 {
     for (unsigned i = 0; i < s->nranks; i++)
-        free_rank(s->ranks[i]);
+        free_rank(s, s->ranks[i]);
     free(s->ranks);
     s->ranks = NULL;
     s->nranks = 0;
@@ -200,7 +202,7 @@ void dlr_agent_ranks_turn(struct dlr_agent_snapshots *s)
         discard_corrupt_slots(r);
         if (r->own)
             dlr_agent_rank_discard_open(r);
-        free_rank(r);
+        free_rank(s, r);
     }
     s->nranks = kept;
     own_ranks(s);

@@ -20,6 +20,9 @@ int dlr_agent_ranks_left(struct dlr_agent_snapshots *s, int32_t rank);
 void dlr_agent_ranks_reopen(struct dlr_agent_snapshots *s, int32_t rank);
 /* c gets its rank's page, and the slots to restore from. */
 void dlr_agent_ranks_hello(struct dlr_agent_snapshots *s, struct dlr_agent_conn *c);
+/* c has its rank's page, of a former agent. False: there is none. */
+bool dlr_agent_ranks_adopt(struct dlr_agent_snapshots *s,
+                           const struct dlr_agent_conn *c);
 /* Whether c is the worker of its rank. */
 bool dlr_agent_ranks_serves(const struct dlr_agent_snapshots *s,
                             const struct dlr_agent_conn *c);

@@ -11,6 +11,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/peers.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
 #include "mpi_launcher/plan/parity_sets.h"
@@ -100,6 +101,7 @@ int dlr_agent_rebuild(struct dlr_agent_snapshots *s, const json_t *msg,
     }
     r->next = s->rebuilds;
     s->rebuilds = r;
+    dlr_agent_changed(s->base);
     self.id = SUM_ID(r->rank);
     q.rank = r->rank;
     q.version = r->version;

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "common/json/message.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/budget.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
@@ -131,6 +132,7 @@ void dlr_agent_ranks_reserved(struct dlr_agent_snapshots *s, int32_t rank, int r
         ask_slots(s, r);
         return;
     }
+    dlr_agent_changed(s->base);
     asked = r->asked;
     r->reserving = r->asked = false;
     if (rc == 0 && r->own &&

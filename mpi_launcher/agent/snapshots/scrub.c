@@ -3,6 +3,7 @@
  * ranks' slots are marked here (save.c), others by the data process.
  */
 #include "common/json/message.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
 
@@ -11,8 +12,10 @@ static void bury(struct dlr_agent_snapshots *s, int32_t rank, struct dlr_version
     struct dlr_agent_rank *r = dlr_agent_rank(s, rank, false);
     int k = r && r->own ? dlr_agent_rank_holding(r, v) : -1;
 
-    if (k >= 0)
+    if (k >= 0) {
         r->corrupt[k] = true;
+        dlr_agent_changed(s->base);
+    }
     if (r && r->own)
         dlr_agent_save_settle(s, r); /* also one whose head has gone */
 }

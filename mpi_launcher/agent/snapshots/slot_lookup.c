@@ -9,6 +9,7 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/str.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
 
 static bool holds(const struct dlr_agent_snapshots *s, int32_t rank,
@@ -74,6 +75,7 @@ void dlr_agent_peek_discard_slot(struct dlr_agent_snapshots *s, int32_t rank)
 
     if (fd < 0)
         return;
+    dlr_agent_changed(s->base);
     if (r && k < DLR_STORE_SLOTS_MAX && r->reading[k])
         r->corrupt[k] = true;
     else

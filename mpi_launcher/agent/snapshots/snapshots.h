@@ -56,6 +56,18 @@ void dlr_agent_ranks_go(struct dlr_agent_snapshots *s);
 /* To a supervisor that may not have heard it. */
 void dlr_agent_ranks_resend(struct dlr_agent_snapshots *s);
 
+/* --- for the agent that comes after this one: adopt.c --- */
+
+/* Where ranks and saves stand, the caller's; NULL and *ret_why: the next one cannot go
+ * on with them, or (*ret_why too) out of memory.
+ */
+json_t *dlr_agent_snapshots_note(const struct dlr_agent_snapshots *s,
+                                 const char **ret_why);
+/* Goes on with what a former agent has noted; the round is the one it was in. Workers
+ * come with dlr_agent_ranks_adopt(). -EBADMSG, -ENOMEM.
+ */
+int dlr_agent_snapshots_adopt(struct dlr_agent_snapshots *s, const json_t *note);
+
 /* --- what the data process says: as of dlr_agent_data_ops --- */
 
 void dlr_agent_snapshots_data_ready(struct dlr_agent_snapshots *s);

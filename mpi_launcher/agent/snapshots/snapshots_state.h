@@ -24,6 +24,7 @@ struct dlr_agent_rank {
     const struct dlr_agent_conn *worker; /* NULL: not here, or gone */
     struct dlr_page *page;               /* of the worker; NULL before its hello */
     int page_fd;
+    unsigned page_kept; /* mpi_launcher/agent/base/kept.h */
     /* mapped when this node owns the rank */
     struct dlr_slot *slots[DLR_STORE_SLOTS_MAX];
     int slot_fds[DLR_STORE_SLOTS_MAX];

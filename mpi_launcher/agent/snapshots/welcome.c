@@ -8,6 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/parts.h"
 
@@ -19,7 +20,7 @@ static int make_page(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r)
 {
     int rc;
 
-    dlr_agent_rank_close_page(r);
+    dlr_agent_rank_close_page(s, r);
     r->page_fd = memfd_create("dlrover-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (r->page_fd < 0)
         return -errno;
@@ -45,6 +46,7 @@ static int make_page(struct dlr_agent_snapshots *s, struct dlr_agent_rank *r)
     dlr_page_clear_orders(r->page);
     dlr_agent_rank_mates(s, r->page);
     r->page->committed_step = DLR_PAGE_NEVER;
+    r->page_kept = dlr_kept_add(dlr_agent_kept(s->base), r->page_fd);
     s->ops->page(s->arg, r->page);
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/agent/base/auth_failures.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/fetch.h"
@@ -18,6 +19,7 @@
 #include "mpi_launcher/agent/tasks/tasks_state.h"
 
 #define CONNS 4096 /* local connections at once */
+#define BACKLOG 64
 
 /* JSON carries UTF-8 only, and a program's stderr is bytes. */
 static void make_printable(char *text)
@@ -35,6 +37,10 @@ static void close_conn(struct dlr_agent_conn *c)
     uint32_t round = c->round;
 
     dlr_agent_unwatch(tasks->base, c->fd);
+    if (c->kept)
+        shutdown(c->fd, SHUT_RDWR); /* who keeps it may close it late */
+    dlr_kept_del(dlr_agent_kept(tasks->base), &c->kept);
+    dlr_agent_changed(tasks->base);
     close(c->fd);
     c->fd = -1;
     zlistx_detach(tasks->conns, handle);
@@ -199,6 +205,8 @@ static int on_conn(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     rc = dlr_local_recv(c->fd, &m, fds, &nfds);
     if (rc == -EAGAIN)
         return 0;
+    if (rc > 0 && m.type != DLR_LOCAL_SEALED) /* often, and it changes nothing here */
+        dlr_agent_changed(((struct dlr_agent_tasks *)c->owner)->base);
     if (rc > 0)
         rc = m.type == DLR_LOCAL_RELAY ? dlr_agent_stay_relay(c, &m, fds, nfds)
                                        : on_message(c, &m);
@@ -214,31 +222,39 @@ static int on_conn(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return 0;
 }
 
+struct dlr_agent_conn *dlr_agent_conn_add(struct dlr_agent_tasks *tasks, int fd,
+                                          int pid, unsigned kept)
+{
+    struct dlr_agent_conn *c =
+        zlistx_size(tasks->conns) < CONNS ? calloc(1, sizeof(*c)) : NULL;
+
+    if (!c)
+        return NULL;
+    *c = (struct dlr_agent_conn){
+        .owner = tasks, .fd = fd, .pid = pid, .rank = -1, .kept = kept};
+    if (!kept)
+        c->kept = dlr_kept_add(dlr_agent_kept(tasks->base), fd);
+    dlr_agent_changed(tasks->base);
+    zlistx_add_end(tasks->conns, c);
+    dlr_agent_watch(tasks->base, fd, on_conn, c);
+    return c;
+}
+
 static int on_accept(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_agent_tasks *tasks = arg;
     int fd = accept4(tasks->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    struct dlr_agent_conn *c;
     unsigned uid;
     int pid;
 
     if (fd < 0)
         return 0;
-    c = calloc(1, sizeof(*c));
     if (dlr_local_peer(fd, &uid, &pid) < 0 || uid != geteuid()) {
         close(fd);
-        free(c);
         dlr_agent_auth_failures_add(tasks->base);
-        return 0;
-    }
-    if (!c || zlistx_size(tasks->conns) >= CONNS) {
+    } else if (!dlr_agent_conn_add(tasks, fd, pid, 0)) {
         close(fd);
-        free(c);
-        return 0;
     }
-    *c = (struct dlr_agent_conn){.owner = tasks, .fd = fd, .pid = pid, .rank = -1};
-    zlistx_add_end(tasks->conns, c);
-    dlr_agent_watch(tasks->base, fd, on_conn, c);
     return 0;
 }
 
@@ -268,15 +284,27 @@ void dlr_agent_tasks_round(struct dlr_agent_tasks *tasks)
     dlr_agent_tasks_forget(tasks, tasks->round->round);
 }
 
+/* A former agent's, and ours: who connects from now on sees us. */
+static int listen_again(int fd, struct dlr_err *err)
+{
+    if (listen(fd, BACKLOG) < 0)
+        return dlr_fail(err, -errno, "cannot listen once more: %s", strerror(errno));
+    return 0;
+}
+
 int dlr_agent_tasks_start(struct dlr_agent_tasks *tasks, struct dlr_err *err)
 {
     char path[DLR_OPT_TEXT + 16];
     int rc;
 
     dlr_format(path, sizeof(path), "%s/agent.sock", tasks->self->conf.memory);
-    rc = dlr_local_listen(path, &tasks->listen_fd, err);
+    rc = tasks->listen_fd >= 0 ? listen_again(tasks->listen_fd, err)
+                               : dlr_local_listen(path, &tasks->listen_fd, err);
     if (rc < 0)
         return rc;
+    if (!tasks->listen_kept)
+        tasks->listen_kept =
+            dlr_kept_add(dlr_agent_kept(tasks->base), tasks->listen_fd);
     dlr_agent_watch(tasks->base, tasks->listen_fd, on_accept, tasks);
     return 0;
 }
@@ -323,7 +351,7 @@ struct dlr_agent_tasks *dlr_agent_tasks_new(struct dlr_agent_base *base,
     tasks->kill_up_to_round = -1;
     tasks->conns = zlistx_new();
     tasks->all = zlistx_new();
-    tasks->watch = dlr_agent_watch_new(round);
+    tasks->watch = dlr_agent_watch_new(base, round);
     return tasks->conns && tasks->all && tasks->watch ? tasks
                                                       : dlr_agent_tasks_free(tasks);
 }

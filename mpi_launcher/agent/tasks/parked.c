@@ -16,6 +16,15 @@ struct dlr_agent_conn *dlr_agent_stay_find(const struct dlr_agent_tasks *tasks,
     return NULL;
 }
 
+bool dlr_agent_conn_has_stepd(const struct dlr_agent_tasks *tasks, uint32_t round)
+{
+    for (struct dlr_agent_conn *c = zlistx_first(tasks->conns); c;
+         c = zlistx_next(tasks->conns))
+        if (c->kind == DLR_CONN_STEPD && c->round == round)
+            return true;
+    return false;
+}
+
 bool dlr_agent_stay_relays(const struct dlr_agent_tasks *tasks, uint32_t round,
                            int32_t rank)
 {

@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/tasks/tasks_state.h"
@@ -60,6 +61,7 @@ static void tell_end(struct dlr_agent_task *t, int status)
     before_end(t);
     t->told = true;
     t->status = status;
+    dlr_agent_changed(t->of->base);
     if (t->serves != t->round && !t->relay)
         dlr_agent_stay_ended(t->of, t->rank, status);
     if (!t->gone_ms)
@@ -72,6 +74,8 @@ static void unwatch_task(struct dlr_agent_task *t)
     if (t->pidfd < 0)
         return;
     dlr_agent_unwatch(t->of->base, t->pidfd);
+    dlr_kept_del(dlr_agent_kept(t->of->base), &t->kept);
+    dlr_agent_changed(t->of->base);
     close(t->pidfd);
     t->pidfd = -1;
 }
@@ -210,6 +214,7 @@ static int retry(zloop_t *loop, int timer, void *arg)
 
 void dlr_agent_tasks_doom(struct dlr_agent_tasks *tasks, uint32_t round)
 {
+    dlr_agent_changed(tasks->base);
     if ((int64_t)round > tasks->kill_up_to_round)
         tasks->kill_up_to_round = round;
     for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
@@ -290,6 +295,19 @@ static pid_t parent_of(pid_t pid)
     return p && sscanf(p, ") %*c %d", &ppid) == 1 ? ppid : -1;
 }
 
+void dlr_agent_tasks_watch(struct dlr_agent_task *t)
+{
+    struct dlr_agent_base *base = t->of->base;
+
+    if (t->pidfd >= 0 && !t->kept)
+        t->kept = dlr_kept_add(dlr_agent_kept(base), t->pidfd);
+    dlr_agent_changed(base);
+    if (t->pidfd >= 0)
+        dlr_agent_watch(base, t->pidfd, on_end, t);
+    else if (!t->told)
+        dlr_agent_timer(base, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
+}
+
 void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *stepd,
                          int32_t rank, pid_t pid)
 {
@@ -318,10 +336,7 @@ void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *s
                                  .timer = -1};
     zlistx_add_end(tasks->all, t);
     say_task(t);
-    if (pidfd >= 0)
-        dlr_agent_watch(tasks->base, pidfd, on_end, t);
-    else
-        dlr_agent_timer(tasks->base, &t->timer, DLR_AGENT_EXIT_MS, end_unknown, t);
+    dlr_agent_tasks_watch(t);
     if (t->round <= tasks->kill_up_to_round)
         dlr_agent_tasks_doom(tasks, (uint32_t)tasks->kill_up_to_round);
 }
@@ -406,21 +421,12 @@ void dlr_agent_tasks_step_gone(struct dlr_agent_tasks *tasks,
     dlr_agent_tasks_doom(tasks, stepd->round);
 }
 
-static bool has_stepd(const struct dlr_agent_tasks *tasks, uint32_t round)
-{
-    for (struct dlr_agent_conn *c = zlistx_first(tasks->conns); c;
-         c = zlistx_next(tasks->conns))
-        if (c->kind == DLR_CONN_STEPD && c->round == round)
-            return true;
-    return false;
-}
-
 void dlr_agent_tasks_settle(struct dlr_agent_tasks *tasks, uint32_t round)
 {
     bool seen = false;
 
     if (dlr_agent_ends(tasks->base) || (int64_t)round <= tasks->kill_up_to_round ||
-        has_stepd(tasks, round))
+        dlr_agent_conn_has_stepd(tasks, round))
         return; /* of a round that ends, kill_ordered tells it */
     for (struct dlr_agent_task *t = zlistx_first(tasks->all); t;
          t = zlistx_next(tasks->all)) {
@@ -458,10 +464,10 @@ void dlr_agent_tasks_send_stepd(struct dlr_agent_tasks *tasks, uint32_t round)
 {
     if (dlr_agent_ends(tasks->base))
         return;
-    dlr_agent_send_supervisor(tasks->base,
-                              json_pack("{s:i, s:s, s:I, s:b}", "v", DLR_MSG_VERSION,
-                                        "t", "stepd", "round", (json_int_t)round,
-                                        "here", has_stepd(tasks, round)));
+    dlr_agent_send_supervisor(
+        tasks->base,
+        json_pack("{s:i, s:s, s:I, s:b}", "v", DLR_MSG_VERSION, "t", "stepd", "round",
+                  (json_int_t)round, "here", dlr_agent_conn_has_stepd(tasks, round)));
 }
 
 void dlr_agent_tasks_resend(struct dlr_agent_tasks *tasks)
@@ -476,7 +482,7 @@ void dlr_agent_tasks_resend(struct dlr_agent_tasks *tasks)
         return;
     dlr_agent_stay_resend(tasks);
     dlr_agent_warm_resend(tasks);
-    if (has_stepd(tasks, tasks->round->round))
+    if (dlr_agent_conn_has_stepd(tasks, tasks->round->round))
         dlr_agent_tasks_send_stepd(tasks, tasks->round->round);
     dlr_agent_tasks_settle(tasks, tasks->round->round);
 }

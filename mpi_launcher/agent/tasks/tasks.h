@@ -48,6 +48,17 @@ void dlr_agent_tasks_round(struct dlr_agent_tasks *tasks);
 void dlr_agent_tasks_resend(struct dlr_agent_tasks *tasks);
 void dlr_agent_claims_resend(struct dlr_agent_tasks *tasks);
 
+/* --- for the agent that comes after this one: adopt.c --- */
+
+/* Where its tasks and connections stand, the caller's; NULL and *ret_why: the next one
+ * cannot go on with them, or (*ret_why too) out of memory.
+ */
+json_t *dlr_agent_tasks_note(const struct dlr_agent_tasks *tasks, const char **ret_why);
+/* Goes on with what a former agent has noted, once the snapshots do; before
+ * dlr_agent_tasks_start(). -EBADMSG, -ENOMEM: nothing of it is to be used.
+ */
+int dlr_agent_tasks_adopt(struct dlr_agent_tasks *tasks, const json_t *note);
+
 /* --- killing --- */
 
 /* Kills all tasks of rounds up to this one, now and when they appear late, until none

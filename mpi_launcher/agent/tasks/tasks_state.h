@@ -27,6 +27,7 @@ struct dlr_agent_task {
     bool relay;      /* it stands for a process that stayed */
     bool own;        /* our child: it was warm (tasks/warm.c), its status is for us */
     int timer;       /* until an end without a status is told; -1 off */
+    unsigned kept;   /* its pidfd: base/kept.h */
 };
 
 /* A process that runs ahead, without a rank. */
@@ -58,6 +59,7 @@ struct dlr_agent_tasks {
     void (*before_end)(void *arg); /* or NULL */
     void *before_end_arg;
     int listen_fd;            /* -1: not */
+    unsigned listen_kept;     /* base/kept.h */
     zlistx_t *conns;          /* struct dlr_agent_conn */
     zlistx_t *all;            /* struct dlr_agent_task */
     int64_t kill_up_to_round; /* every round up to it is to be killed; -1 none */
@@ -89,6 +91,10 @@ void dlr_agent_tasks_send_stepd(struct dlr_agent_tasks *tasks, uint32_t round);
 /* Forgets ended tasks of rounds before this one. */
 void dlr_agent_tasks_forget(struct dlr_agent_tasks *tasks, uint32_t round);
 void dlr_agent_tasks_drop(struct dlr_agent_tasks *tasks); /* all */
+/* Its pidfd is watched; one that has none, and whose end is not told, is awaited no
+ * longer than DLR_AGENT_EXIT_MS.
+ */
+void dlr_agent_tasks_watch(struct dlr_agent_task *t);
 /* Kills all tasks that serve rounds up to this one, those that stay, too. */
 void dlr_agent_tasks_doom(struct dlr_agent_tasks *tasks, uint32_t round);
 /* Those that are ordered and do not stay; says "clean" when none is left. */
@@ -130,6 +136,8 @@ void dlr_agent_warm_round(struct dlr_agent_tasks *tasks);
 /* The connection of this kind and rank, NULL: there is none. */
 struct dlr_agent_conn *dlr_agent_stay_find(const struct dlr_agent_tasks *tasks,
                                            enum dlr_agent_conn_kind kind, int32_t rank);
+/* A slurmstepd of the round is connected. */
+bool dlr_agent_conn_has_stepd(const struct dlr_agent_tasks *tasks, uint32_t round);
 /* The supervisor hears that a process of the round can stay; all of them. */
 void dlr_agent_stay_say(const struct dlr_agent_tasks *tasks, int32_t rank);
 void dlr_agent_stay_resend(const struct dlr_agent_tasks *tasks);
@@ -144,6 +152,13 @@ void dlr_agent_stay_ended(struct dlr_agent_tasks *tasks, int32_t rank, int statu
 /* Any is not parked yet that is to be; how many are. */
 bool dlr_agent_stay_waits(const struct dlr_agent_tasks *tasks);
 unsigned dlr_agent_stay_count(const struct dlr_agent_tasks *tasks);
+
+/* --- local_socket.c */
+/* A connection is ours from now on, with its descriptor; kept: 0, or its id in
+ * base/kept.h. NULL: out of memory, or too many, and fd is the caller's.
+ */
+struct dlr_agent_conn *dlr_agent_conn_add(struct dlr_agent_tasks *tasks, int fd,
+                                          int pid, unsigned kept);
 
 /* --- sweep.c */
 /* Kills every process of the run and of rounds up to this one, by the marks in its

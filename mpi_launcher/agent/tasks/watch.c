@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/snapshots/ranks.h"
 #include "mpi_launcher/agent/tasks/tasks_state.h"
 #include "mpi_launcher/process/process_id.h"
@@ -16,33 +17,43 @@
 
 struct page {
     int32_t rank;
-    pid_t pid;            /* of the component that asked first; 0: not seen */
-    uint64_t start;       /* when that process began */
-    int page_fd, ring_fd; /* ring_fd -1: it has none */
+    pid_t pid;                     /* of the component that asked first; 0: not seen */
+    uint64_t start;                /* when that process began */
+    int page_fd, ring_fd;          /* ring_fd -1: it has none */
+    unsigned page_kept, ring_kept; /* base/kept.h */
     struct dlr_watch_page *page;
 };
 
 struct dlr_agent_watch {
+    struct dlr_agent_base *base;
     const struct dlr_agent_round *round;
     struct page *pages;
     unsigned n, rings;
     int64_t round_ns; /* when the round came */
 };
 
-struct dlr_agent_watch *dlr_agent_watch_new(const struct dlr_agent_round *round)
+struct dlr_agent_watch *dlr_agent_watch_new(struct dlr_agent_base *base,
+                                            const struct dlr_agent_round *round)
 {
     struct dlr_agent_watch *watch = calloc(1, sizeof(*watch));
 
-    if (watch)
-        watch->round = round;
+    if (!watch)
+        return NULL;
+    watch->base = base;
+    watch->round = round;
     return watch;
 }
 
 static void drop(struct dlr_agent_watch *watch, struct page *p)
 {
+    struct dlr_kept *kept = dlr_agent_kept(watch->base);
+
+    dlr_agent_changed(watch->base);
+    dlr_kept_del(kept, &p->page_kept);
     munmap(p->page, DLR_WATCH_BYTES);
     close(p->page_fd);
     if (p->ring_fd >= 0) {
+        dlr_kept_del(kept, &p->ring_kept);
         close(p->ring_fd);
         watch->rings--;
     }
@@ -99,6 +110,7 @@ static void make_ring(struct dlr_agent_watch *watch, struct page *p)
         return;
     dlr_watch_ring_init(at, DLR_RING_RECORDS);
     munmap(at, DLR_RING_HEAD);
+    p->ring_kept = dlr_kept_add(dlr_agent_kept(watch->base), p->ring_fd);
     watch->rings++;
 }
 
@@ -110,18 +122,25 @@ static struct page *find(const struct dlr_agent_watch *watch, int32_t rank)
     return NULL;
 }
 
+static bool has_room(struct dlr_agent_watch *watch)
+{
+    struct page *more = NULL;
+
+    if (watch->n < DLR_AGENT_WATCH_PAGES)
+        more = realloc(watch->pages, (watch->n + 1) * sizeof(*more));
+    if (more)
+        watch->pages = more;
+    return more;
+}
+
 static struct page *make(struct dlr_agent_watch *watch, int32_t rank, pid_t pid)
 {
-    struct page *more, page = {.rank = rank, .pid = pid, .ring_fd = -1};
+    struct page page = {.rank = rank, .pid = pid, .ring_fd = -1};
     char state;
     void *at;
 
-    if (watch->n >= DLR_AGENT_WATCH_PAGES)
+    if (!has_room(watch))
         return NULL;
-    more = realloc(watch->pages, (watch->n + 1) * sizeof(*more));
-    if (!more)
-        return NULL;
-    watch->pages = more;
     page.page_fd = make_memory("dlrover-watch", DLR_WATCH_BYTES, DLR_WATCH_BYTES, &at);
     if (page.page_fd < 0)
         return NULL;
@@ -130,6 +149,7 @@ static struct page *make(struct dlr_agent_watch *watch, int32_t rank, pid_t pid)
                         (uint64_t)dlr_now_ns());
     if (dlr_procid_state(pid, &page.start, &state) < 0)
         page.pid = 0;
+    page.page_kept = dlr_kept_add(dlr_agent_kept(watch->base), page.page_fd);
     watch->pages[watch->n] = page;
     return &watch->pages[watch->n++];
 }
@@ -200,6 +220,85 @@ void dlr_agent_watch_open(struct dlr_agent_watch *watch, const struct dlr_agent_
     dlr_agent_local_send(c, &m, (int[]){p->page_fd, p->ring_fd},
                          msg->arg[0] == 1 && p->ring_fd >= 0 ? 2 : 1);
 }
+
+/* --- for the next agent ----------------------------------------------------------- */
+
+#define NOTE "{s:i, s:i, s:I, s:i, s:i}"
+#define NOTE_MEMBERS(rank, pid, start, page, ring)                                     \
+    "rank", rank, "pid", pid, "start", start, "page", page, "ring", ring
+
+json_t *dlr_agent_watch_note(const struct dlr_agent_watch *watch, const char **ret_why)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < watch->n; i++) {
+        const struct page *p = &watch->pages[i];
+
+        if (!p->page_kept || (p->ring_fd >= 0 && !p->ring_kept)) {
+            *ret_why = "not all watch pages could be kept";
+            json_decref(list);
+            return NULL;
+        }
+        json_array_append_new(
+            list, json_pack(NOTE, NOTE_MEMBERS((int)p->rank, (int)p->pid,
+                                               (json_int_t)p->start, (int)p->page_kept,
+                                               (int)p->ring_kept)));
+    }
+    *ret_why = "out of memory";
+    return json_pack("{s:I, s:o}", "round_ns", (json_int_t)watch->round_ns, "pages",
+                     list);
+}
+
+static int adopt_page(struct dlr_agent_watch *watch, const json_t *note)
+{
+    struct dlr_kept *kept = dlr_agent_kept(watch->base);
+    int rank, pid, page_kept, ring_kept;
+    struct page p = {.ring_fd = -1};
+    json_int_t start;
+
+    if (json_unpack((json_t *)note, NOTE,
+                    NOTE_MEMBERS(&rank, &pid, &start, &page_kept, &ring_kept)) < 0)
+        return -EBADMSG;
+    if (!has_room(watch))
+        return -ENOMEM;
+    p.rank = rank;
+    p.pid = pid;
+    p.start = (uint64_t)start;
+    p.page_kept = (unsigned)page_kept;
+    p.ring_kept = (unsigned)ring_kept;
+    p.page_fd = dlr_kept_claim(kept, p.page_kept);
+    p.ring_fd = ring_kept ? dlr_kept_claim(kept, p.ring_kept) : -1;
+    if (p.page_fd < 0 || (ring_kept && p.ring_fd < 0))
+        return -EBADMSG;
+    p.page =
+        mmap(NULL, DLR_WATCH_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, p.page_fd, 0);
+    if (p.page == MAP_FAILED)
+        return -errno;
+    watch->rings += p.ring_fd >= 0;
+    watch->pages[watch->n++] = p;
+    return 0;
+}
+
+int dlr_agent_watch_adopt(struct dlr_agent_watch *watch, const json_t *note)
+{
+    const json_t *item;
+    json_t *pages;
+    json_int_t round_ns;
+    size_t i;
+    int rc = 0;
+
+    if (json_unpack((json_t *)note, "{s:I, s:o}", "round_ns", &round_ns, "pages",
+                    &pages) < 0)
+        return -EBADMSG;
+    watch->round_ns = round_ns;
+    json_array_foreach(pages, i, item)
+    {
+        rc = rc < 0 ? rc : adopt_page(watch, item);
+    }
+    return rc;
+}
+
+/* --- what they say ---------------------------------------------------------------- */
 
 void dlr_agent_watch_steps(const struct dlr_agent_watch *watch, uint64_t *ret_min,
                            uint64_t *ret_max)

@@ -6,6 +6,9 @@
 #ifndef DLR_MPI_LAUNCHER_AGENT_TASKS_WATCH_H
 #define DLR_MPI_LAUNCHER_AGENT_TASKS_WATCH_H
 
+#include <jansson.h>
+
+#include "mpi_launcher/agent/base/base.h"
 #include "mpi_launcher/agent/base/conn.h"
 #include "mpi_launcher/agent/base/round.h"
 #include "watch/look.h"
@@ -16,8 +19,9 @@
 struct dlr_agent_tasks;
 struct dlr_agent_watch; /* opaque */
 
-/* round must live as long. NULL: out of memory. */
-struct dlr_agent_watch *dlr_agent_watch_new(const struct dlr_agent_round *round);
+/* Both must live as long. NULL: out of memory. */
+struct dlr_agent_watch *dlr_agent_watch_new(struct dlr_agent_base *base,
+                                            const struct dlr_agent_round *round);
 /* Accepts NULL, returns NULL. */
 struct dlr_agent_watch *dlr_agent_watch_free(struct dlr_agent_watch *watch);
 
@@ -30,6 +34,13 @@ void dlr_agent_watch_round(struct dlr_agent_watch *watch);
 /* The first and the last step that a rank's page tells; UINT64_MAX: none does. */
 void dlr_agent_watch_steps(const struct dlr_agent_watch *watch, uint64_t *ret_min,
                            uint64_t *ret_max);
+
+/* For the agent that comes after this one (tasks/adopt.c): which pages there are, the
+ * caller's; NULL and *ret_why: not all could be kept, or (*ret_why too) out of memory.
+ */
+json_t *dlr_agent_watch_note(const struct dlr_agent_watch *watch, const char **ret_why);
+/* Has what a former agent has noted. -EBADMSG, -ENOMEM, -errno. */
+int dlr_agent_watch_adopt(struct dlr_agent_watch *watch, const json_t *note);
 
 /* --- of the tasks' engine, which keeps them --- */
 

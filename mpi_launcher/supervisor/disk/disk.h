@@ -92,8 +92,10 @@ void dlr_sup_periodic_ready(struct dlr_sup_disk *disk, unsigned node,
 void dlr_sup_periodic_commit(struct dlr_sup_disk *disk, struct dlr_version v);
 /* Slots are being read: the version is the older one that is kept meanwhile. */
 bool dlr_sup_periodic_writes(const struct dlr_sup_disk *disk);
-/* Before the ranks change their places. */
-void dlr_sup_periodic_turn(struct dlr_sup_disk *disk);
+/* What is being written is given up: before the ranks change their places, and when
+ * who was asked for a part of it has gone.
+ */
+void dlr_sup_periodic_cut(struct dlr_sup_disk *disk, const char *why);
 /* Before survivors write their state. */
 void dlr_sup_periodic_stop(struct dlr_sup_disk *disk);
 

@@ -486,10 +486,10 @@ static void cut_short(struct dlr_sup_disk *disk, const char *why)
     dlr_persist_schedule_again(&p->due);
 }
 
-void dlr_sup_periodic_turn(struct dlr_sup_disk *disk)
+void dlr_sup_periodic_cut(struct dlr_sup_disk *disk, const char *why)
 {
     if (disk->periodic && disk->periodic->state == WRITING)
-        cut_short(disk, "the ranks of its round are known anew");
+        cut_short(disk, why);
 }
 
 void dlr_sup_periodic_tick(struct dlr_sup_disk *disk)

@@ -28,6 +28,7 @@
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
+#include "mpi_launcher/supervisor/rounds/agent_back.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
 #include "mpi_launcher/supervisor/steps/slurm_command.h"
@@ -323,28 +324,6 @@ static void take_open(struct dlr_adopt *a, const json_t *list)
     }
 }
 
-/* A node that had the round knows nothing of it: its agent died and was started again.
- * The tasks go on there unwatched, and what it was to move or to end, nobody does.
- */
-static void agent_is_new(struct dlr_sup_rounds *rounds, unsigned node, int64_t round)
-{
-    const char *name = rounds->members->list[node].node.name;
-    json_t *msg;
-    char why[300];
-
-    if (round == dlr_policy_round(rounds->policy))
-        return;
-    dlr_sup_transfers_lost(rounds->env.copies, node);
-    dlr_sup_gather_lost(rounds->env.planning, node);
-    if (dlr_policy_phase(rounds->policy) == DLR_PHASE_END) {
-        msg = dlr_msg_new("kill");
-        json_object_set_new(msg, "round", json_integer(rounds->running_round));
-        dlr_sup_send(rounds->env.nodes, node, msg);
-    }
-    snprintf(why, sizeof(why), "the agent of %.200s died and was started again", name);
-    dlr_policy_watch_lost(rounds->policy, rounds->running_round, why, dlr_sup_now());
-}
-
 void dlr_sup_on_round_state(struct dlr_sup_rounds *rounds, unsigned node,
                             const json_t *msg)
 {
@@ -353,11 +332,12 @@ void dlr_sup_on_round_state(struct dlr_sup_rounds *rounds, unsigned node,
     uint64_t ordered = 0;
     char why[400];
 
-    if (!dlr_sup_has_plan(rounds->env.plan) || !is_member(rounds, node))
+    if (!dlr_sup_has_plan(rounds->env.plan) || !is_member(rounds, node)) {
+        dlr_sup_agent_elsewhere(rounds, node, msg);
         return;
+    }
     if (!a->active) {
-        if (dlr_msg_int(msg, "round", &round) == 0)
-            agent_is_new(rounds, node, round);
+        dlr_sup_agent_back(rounds, node, msg);
         return;
     }
     if (dlr_msg_int(msg, "round", &round) < 0 ||

@@ -252,7 +252,8 @@ static int turn(struct dlr_sup_rounds *rounds, const unsigned *nodes, unsigned w
     if (rc < 0)
         return rc;
     same = is_same(rounds, tasks, ranks, world);
-    dlr_sup_periodic_turn(rounds->env.disk); /* by the places as they were */
+    dlr_sup_periodic_cut(rounds->env.disk, /* by the places as they were */
+                         "the ranks of its round are known anew");
     dlr_sup_versions_stop(rounds->env.versions, "the ranks are known anew");
     rc = keep_sources(rounds, same);
     if (rc == 0 && !same)

@@ -347,7 +347,7 @@ static void a_node_stopped_without_a_hold_is_a_frozen_one(void **state)
 /* With proctrack/cgroup Slurm tells the task alone, which is the agent's parent. */
 static void a_suspension_told_to_the_parent_reaches_the_agent(void **state)
 {
-    dlr_rig_start_kept(&rig);
+    dlr_rig_start_kept(&rig, RIG_LEASE_MS);
     kill(rig.pid, SIGTSTP);
     dlr_rig_await(&rig, "suspend");
     kill(rig.pid, SIGCONT);
@@ -382,7 +382,7 @@ static void sigterm_alone_ends_no_agent(void **state)
     struct step t;
     json_t *msg;
 
-    dlr_rig_start_kept(&rig);
+    dlr_rig_start_kept(&rig, RIG_LEASE_MS);
     one_task(&t);
     kill(rig.pid, SIGTERM);
     dlr_rig_await(&rig, "term");

@@ -238,6 +238,8 @@ static const struct {
      "slurmctld cannot be reached: waiting for it"},
     {"{\"event\":\"controller_back\",\"took_ms\":61000}",
      "slurmctld answers again after 1 min 1 s"},
+    {"{\"event\":\"agent_back\",\"node\":\"n2\",\"round\":2,\"took_ms\":90}",
+     "the agent of n2 died, the next one goes on with its tasks, 0.09 s later"},
     {"{\"event\":\"adopted\",\"round\":2,\"took_ms\":90}",
      "round 2 goes on under the new supervisor, found whole in 0.09 s"},
     {"{\"event\":\"renamed\",\"round\":1,\"from\":\"n2\",\"to\":\"n5\"}",

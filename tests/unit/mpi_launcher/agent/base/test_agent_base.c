@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The agent's lowest engine alone: a supervisor and a peer that are plain sockets. */
 #include <czmq.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,6 +21,7 @@
 #include "mpi_launcher/agent/base/answers.h"
 #include "mpi_launcher/agent/base/auth_failures.h"
 #include "mpi_launcher/agent/base/base.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "tests/support/agent_loop.h"
@@ -311,6 +314,171 @@ static void a_child_that_is_not_needed_is_killed_and_reaped(void **state)
     assert_int_equal(kill(pid, 0), -1); /* no zombie is left */
 }
 
+/* --- what a parent keeps for the next agent: each child is one, this program the parent */
+
+static struct dlr_kept *kept;
+static unsigned kept_id; /* of the first descriptor a child has handed over */
+
+typedef bool life_fn(void);
+
+/* A child lives so, and dies. */
+static void live(life_fn *life)
+{
+    pid_t pid = fork();
+    int status = -1;
+
+    if (pid == 0) {
+        dlr_kept_begin(kept);
+        _exit(life() ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    dlr_kept_died(kept);
+}
+
+static int begin_keeping(void **state)
+{
+    struct dlr_err err;
+
+    kept_id = 1;
+    return dlr_kept_new(&kept, &err);
+}
+
+static int end_keeping(void **state)
+{
+    kept = dlr_kept_free(kept);
+    return 0;
+}
+
+static bool note_all(void)
+{
+    int fds[2];
+
+    if (pipe(fds) < 0 || write(fds[1], "w", 1) != 1)
+        return false;
+    dlr_kept_put_round(kept, "the round");
+    dlr_kept_put_lease(kept, 77);
+    dlr_kept_put_note(kept, "the note, which is longer than the next one");
+    dlr_kept_put_note(kept, "the note");
+    dlr_kept_leave(kept);
+    return dlr_kept_add(kept, fds[0]) == kept_id;
+}
+
+static bool die_in_the_middle(void)
+{
+    note_all();
+    dlr_kept_enter(kept);
+    return true;
+}
+
+static bool close_it_again(void)
+{
+    unsigned id = kept_id;
+
+    if (!note_all())
+        return false;
+    dlr_kept_del(kept, &id);
+    return id == 0;
+}
+
+static bool know_no_round(void)
+{
+    dlr_kept_leave(kept);
+    return true;
+}
+
+static int look(struct dlr_kept_note *ret, struct dlr_err *err)
+{
+    *err = (struct dlr_err){0};
+    return dlr_kept_former(kept, ret, err);
+}
+
+static bool finds_all(void)
+{
+    struct dlr_kept_note note;
+    struct dlr_err err;
+    char c = 0;
+    bool good = look(&note, &err) == 0 && dlr_streq(note.round, "the round") &&
+                dlr_streq(note.note, "the note") && note.lease_ns == 77;
+    int fd = dlr_kept_claim(kept, kept_id);
+
+    dlr_kept_note_done(&note);
+    return good && fd >= 0 && read(fd, &c, 1) == 1 && c == 'w' &&
+           dlr_kept_claim(kept, kept_id) == -1;
+}
+
+static bool finds_it_closed(void)
+{
+    struct dlr_kept_note note;
+    struct dlr_err err;
+    bool good = look(&note, &err) == 0;
+
+    dlr_kept_note_done(&note);
+    return good && dlr_kept_claim(kept, kept_id) == -1;
+}
+
+static bool finds_it_in_the_middle(void)
+{
+    struct dlr_kept_note note;
+    struct dlr_err err;
+
+    return look(&note, &err) == -EIO &&
+           dlr_streq(err.text, "it died in the middle of something");
+}
+
+static bool finds_no_round(void)
+{
+    struct dlr_kept_note note;
+    struct dlr_err err;
+
+    return look(&note, &err) == -ENODATA;
+}
+
+static bool finds_nobody(void)
+{
+    struct dlr_kept_note note;
+    struct dlr_err err;
+
+    return look(&note, &err) == -ENOENT;
+}
+
+static void what_one_has_noted_the_next_one_finds(void **state)
+{
+    live(note_all);
+    live(finds_all);
+}
+
+static void the_first_one_finds_nobody(void **state)
+{
+    live(finds_nobody);
+}
+
+static void without_a_round_there_is_nothing_to_go_on_with(void **state)
+{
+    live(know_no_round);
+    live(finds_no_round);
+}
+
+static void who_died_in_the_middle_of_something_is_not_followed(void **state)
+{
+    live(die_in_the_middle);
+    live(finds_it_in_the_middle);
+}
+
+/* It was not as far as to note anything itself. */
+static void nor_is_who_died_before_its_first_note(void **state)
+{
+    live(note_all);
+    live(finds_all);
+    live(finds_it_in_the_middle);
+}
+
+static void what_is_closed_is_not_kept(void **state)
+{
+    live(close_it_again);
+    live(finds_it_closed);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -322,6 +490,14 @@ int main(void)
         T(timers_run_once_or_until_their_end),
         T(a_timer_that_ends_when_it_is_due_already_is_not_called),
         T(a_child_that_is_not_needed_is_killed_and_reaped),
+#undef T
+#define T(f) cmocka_unit_test_setup_teardown(f, begin_keeping, end_keeping)
+        T(what_one_has_noted_the_next_one_finds),
+        T(the_first_one_finds_nobody),
+        T(without_a_round_there_is_nothing_to_go_on_with),
+        T(who_died_in_the_middle_of_something_is_not_followed),
+        T(nor_is_who_died_before_its_first_note),
+        T(what_is_closed_is_not_kept),
     };
 
     dlr_endpoint_prepare();

@@ -821,6 +821,20 @@ static void what_could_not_be_written_is_due_again_soon_and_once(void **state)
     all_done(0, "");
 }
 
+/* Nobody answers for an agent that has died. */
+static void what_is_cut_is_due_again(void **state)
+{
+    commit_at(61000);
+    dlr_sup_periodic_cut(s, "the agent of n2 died");
+    assert_string_equal(why, "the agent of n2 died");
+    assert_false(dlr_sup_periodic_writes(s));
+    all_done(0, "");
+    assert_int_equal(nsaid, 0);
+    commit_at(121000);
+    assert_int_equal(nasked, WORLD);
+    all_done(0, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -851,6 +865,7 @@ int main(void)
                                begin_default),
         cmocka_unit_test_setup(what_could_not_be_written_is_due_again_soon_and_once,
                                begin_default),
+        cmocka_unit_test_setup(what_is_cut_is_due_again, begin_default),
     };
 
     return cmocka_run_group_tests(tests, begin_all, end_all);

@@ -150,7 +150,7 @@ void dlr_reprotect_turn(struct dlr_sup_copies *sup)
 void dlr_sup_fetch_round(struct dlr_sup_copies *sup)
 {
 }
-void dlr_sup_periodic_turn(struct dlr_sup_disk *disk)
+void dlr_sup_periodic_cut(struct dlr_sup_disk *disk, const char *why)
 {
 }
 void dlr_sup_send_peers(struct dlr_sup_nodes *to)
