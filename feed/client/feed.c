@@ -258,25 +258,19 @@ static bool is_restored(const struct dlr_feed *feed)
 
 /* --- steps --- */
 
-int dlr_feed_step(struct dlr_feed *feed, uint64_t step, struct dlr_feed_step *ret)
+static int find_share(const struct dlr_feed *feed, uint64_t step,
+                      struct dlr_feed_step *ret, struct dlr_err *err)
 {
     struct dlr_sequence_step s;
     uint64_t first, end;
-    int rc = 0;
+    int rc;
 
-    if (is_restored(feed))
-        rc = take_state(feed, step, feed->state, sizeof(feed->state));
-    if (rc < 0)
-        return rc;
     if (dlr_sequence_step(feed->sequence, step, &s) < 0)
-        return dlr_fail(&feed->err, -ERANGE,
-                        "feed '%s': step %" PRIu64 " is more than any run has",
-                        feed->name, step);
-    rc = check_parts(feed, s.batch, s.micro, &feed->err);
+        return dlr_fail(err, -ERANGE, "step %" PRIu64 " is more than any run has",
+                        step);
+    rc = check_parts(feed, s.batch, s.micro, err);
     if (rc < 0)
         return rc;
-    if (feed->asked == NEVER || step > feed->asked)
-        feed->asked = step;
     first = (uint64_t)s.micro_batches * feed->part / feed->parts;
     end = (uint64_t)s.micro_batches * (feed->part + UINT64_C(1)) / feed->parts;
     *ret = (struct dlr_feed_step){
@@ -290,6 +284,28 @@ int dlr_feed_step(struct dlr_feed *feed, uint64_t step, struct dlr_feed_step *re
         .count = (uint32_t)(end - first),
     };
     return 0;
+}
+
+int dlr_feed_step(struct dlr_feed *feed, uint64_t step, struct dlr_feed_step *ret)
+{
+    struct dlr_err why;
+    int rc = 0;
+
+    if (is_restored(feed))
+        rc = take_state(feed, step, feed->state, sizeof(feed->state));
+    if (rc < 0)
+        return rc;
+    rc = find_share(feed, step, ret, &why);
+    if (rc < 0)
+        return dlr_fail(&feed->err, rc, "feed '%s': %s", feed->name, why.text);
+    if (feed->asked == NEVER || step > feed->asked)
+        feed->asked = step;
+    return 0;
+}
+
+int dlr_feed_look(const struct dlr_feed *feed, uint64_t step, struct dlr_feed_step *ret)
+{
+    return is_restored(feed) ? -ESTALE : find_share(feed, step, ret, NULL);
 }
 
 /* The samples of a micro-batch, by their place in the step; -errno. */

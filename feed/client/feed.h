@@ -32,8 +32,8 @@
  * each rank computes some in a row; ranks differ by one at most. Gradients are to be
  * summed and divided by the samples of the step, not averaged over ranks.
  *
- * dlr_feed_indices(), dlr_feed_key() and dlr_feed_locate() only read: threads and forked
- * children may call them, of any step and any micro-batch. Changes are said by all ranks
+ * dlr_feed_look(), dlr_feed_indices(), dlr_feed_key() and dlr_feed_locate() only read:
+ * threads and forked children may call them, of any step and any micro-batch. Changes are said by all ranks
  * alike, of a step that was not asked for yet, between fence and begin or before the
  * first step. Said again, as a program does that goes on from a version, they count once.
  * Functions return a negative errno on failure; dlr_feed_error() has a line of text.
@@ -106,9 +106,15 @@ int dlr_feed_add(struct dlr_feed *feed, struct dlr_ckpt *ck);
  */
 int dlr_feed_step(struct dlr_feed *feed, uint64_t step, struct dlr_feed_step *ret);
 
+/* The same of a step to come, for whoever reads ahead: it may still be changed. Without a
+ * text; -ESTALE: dlr_feed_step() comes first, after a restore.
+ */
+int dlr_feed_look(const struct dlr_feed *feed, uint64_t step,
+                  struct dlr_feed_step *ret);
+
 /* The records of a micro-batch of a step into ret: how many. Those of a mixture are
  * numbered through all sources. -ENOSPC: more than room; -ENOENT: no such micro-batch;
- * -ESTALE: dlr_feed_step() comes first, after a restore.
+ * -ERANGE, -ESTALE: as above.
  */
 int dlr_feed_indices(const struct dlr_feed *feed, uint64_t step, uint32_t micro_batch,
                      uint64_t *ret, size_t room);

@@ -24,8 +24,8 @@ def bind(model: torch.nn.Module, optimizer: typing.Any = None, extra: typing.Any
     """Registers a model's and an optimizer's tensors once; see dlrover._torch.Bound. optimizer: one,
     a list or a dict of them, or what wraps them. replicated: tensors are the same on every rank (DDP), and a
     node keeps them once; None: as it is found. more: scheduler=, scaler=, ema=..., whatever has state_dict and
-    load_state_dict; sources=; and the options of Checkpoint. Blocking as Checkpoint is; Error when that cannot be
-    opened, ValueError names what cannot be saved.
+    load_state_dict; sources=; feeds=[dlrover.feed.Feed(...)]; and the options of Checkpoint. Blocking as Checkpoint
+    is; Error when that cannot be opened, ValueError names what cannot be saved.
     """
     from ._torch import bind as bind_torch  # pylint: disable=import-outside-toplevel
 
@@ -70,9 +70,13 @@ def pause() -> typing.ContextManager[None]:
 
 
 def __getattr__(name: str) -> typing.Any:
-    """Adapters for frameworks (dlrover.frameworks), each imported when it is asked for: TrainerCallback, accelerate,
-    LightningCheckpoint, deepspeed, megatron.
+    """The module feed, and adapters for frameworks (dlrover.frameworks), each imported when it is asked for:
+    TrainerCallback, accelerate, LightningCheckpoint, deepspeed, megatron.
     """
+    if name == "feed":
+        import importlib  # pylint: disable=import-outside-toplevel
+
+        return importlib.import_module(".feed", __name__)
     from .frameworks import find  # pylint: disable=import-outside-toplevel
 
     return find(name)

@@ -13,6 +13,9 @@ import weakref
 
 import torch
 
+if typing.TYPE_CHECKING:
+    from .feed import Feed
+
 from . import _joined, _random
 from ._checkpoint import Checkpoint, Error
 from ._objects import has_state
@@ -184,7 +187,8 @@ class Bound:
     likewise. No collective is called. Where FSDP2 has gathered parameters at step(), they are resharded.
 
     sources: state that no module and no torch optimizer has as it is to be saved; each is an object as
-    dlrover._source.Source says.
+    dlrover._source.Source says. feeds: dlrover.feed.Feed, which go on at the step that was restored; their steps are
+    those of step().
 
     Any number of ranks loads what any other number saved, where each has the whole model, or DTensors of it. A rank
     that was none
@@ -203,7 +207,8 @@ class Bound:
 
     def __init__(self, model: torch.nn.Module, optimizer: typing.Any = None,
                  extra: typing.Any = None, replicated: bool | None = False,
-                 sources: typing.Iterable[Source] = (), **more: typing.Any) -> None:
+                 sources: typing.Iterable[Source] = (), feeds: typing.Iterable[Feed] = (),
+                 **more: typing.Any) -> None:
         options = {name: more.pop(name) for name in OPTIONS if name in more}
         checkpoint = more.pop("checkpoint", None)
         self._tree = Tree(model, replicated, sources)
@@ -213,6 +218,9 @@ class Bound:
             self._tree.add_optimizer("optimizer", optimizer)
         for name, one in more.items():
             self._tree.add(name, one)
+        self._feeds = list(feeds)
+        for feed in self._feeds:
+            self._tree.add(f"feed.{feed.name}", feed)
         self._tree.complete()
         self._ck = checkpoint or Checkpoint(**options)
         self._told, self._quiet_until, self._unsaved = set(), 0, 0
@@ -249,7 +257,12 @@ class Bound:
         finally:
             if step is None:  # what was made ready is not what the training has
                 self._tree.give_up()
+        self._tell_feeds(step or 0)
         return step or 0
+
+    def _tell_feeds(self, step):
+        for feed in self._feeds:
+            feed.reached(step)
 
     def _load(self, had, note, wrong):
         if wrong:
@@ -386,6 +399,7 @@ class Bound:
         if self._ck.closed:
             return False
         step = operator.index(step)
+        self._tell_feeds(step)
         if self._tree.named and step % LOOK_EVERY and not self._ck.due(step) or step < self._quiet_until:
             self._ck.progress(step)
             return False

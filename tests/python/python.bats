@@ -59,6 +59,24 @@ spoil() { # FILE
     [[ $output == "ok, "* ]]
 }
 
+@test "a feed reads each sample once an epoch, at any number of ranks, over restarts and by stock loaders" {
+    run "$python" tests/python/python_feed.py order share resized refused
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "torch's DistributedSampler with a saved step repeats and loses samples over 8, 6 and 8 ranks, a feed does not" {
+    run "$python" tests/python/python_feed.py negative_control
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "a training with a feed ends with the same bits when it is killed, and at any number of ranks" {
+    run "$python" tests/python/python_feed.py told bound same_bits overflow averaged
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "a killed training with Adam ends with the same bits" {
     train adam
     [ "${again%%$'\n'*}" = "from 5" ]
@@ -427,15 +445,19 @@ PY
     cat >"$BATS_TEST_TMPDIR/sizes.c" <<'END'
 #include <stdio.h>
 #include "ckpt/ckpt.h"
+#include "feed/client/feed.h"
 int main(void)
 {
     printf("%zu %zu %zu %zu\n", sizeof(struct dlr_ckpt_conf), sizeof(struct dlr_ckpt_region),
            sizeof(struct dlr_ckpt_version), sizeof(struct dlr_ckpt_stats));
+    printf("%zu %zu %zu %zu\n", sizeof(struct dlr_feed_source), sizeof(struct dlr_feed_conf),
+           sizeof(struct dlr_feed_step), sizeof(struct dlr_feed_place));
     return 0;
 }
 END
     cc -I. -o "$BATS_TEST_TMPDIR/sizes" "$BATS_TEST_TMPDIR/sizes.c"
     [ "$("$BATS_TEST_TMPDIR/sizes")" = "$("$python" -c 'import ctypes
-from dlrover import _lib
-print(*map(ctypes.sizeof, (_lib.Conf, _lib.Region, _lib.Version, _lib.Stats)))')" ]
+from dlrover import _lib, feed
+print(*map(ctypes.sizeof, (_lib.Conf, _lib.Region, _lib.Version, _lib.Stats)))
+print(*map(ctypes.sizeof, (feed.Source, feed.Conf, feed.StepOfC, feed.PlaceOfC)))')" ]
 }

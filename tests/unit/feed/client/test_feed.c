@@ -183,6 +183,7 @@ static int restore_five(const struct dlr_feed_conf *conf, char *text, size_t siz
     assert_int_equal(step, 5);
     assert_int_equal(dlr_feed_indices(feed, 5, 0, index, BATCH), -ESTALE);
     assert_int_equal(dlr_feed_key(feed, 5, 0), 0);
+    assert_int_equal(dlr_feed_look(feed, 5, &now), -ESTALE);
     rc = dlr_feed_step(feed, 5, &now);
     dlr_format(text, size, "%s", dlr_feed_error(feed));
     if (rc == 0)
@@ -349,6 +350,7 @@ static void what_a_feed_cannot_be_is_refused_by_name(void **state)
 static void a_step_that_was_asked_for_keeps_its_samples(void **state)
 {
     struct dlr_feed *feed = open_feed(NULL, &plain);
+    struct dlr_feed_step ahead;
     uint64_t log[BATCH];
     size_t n = 0;
 
@@ -357,7 +359,11 @@ static void a_step_that_was_asked_for_keeps_its_samples(void **state)
     assert_string_equal(
         dlr_feed_error(feed),
         "feed 'train': a change at step 9, and step 9 was asked for already");
+    assert_int_equal(dlr_feed_look(feed, 77, &ahead), 0);
+    assert_int_equal(ahead.samples, BATCH);
     assert_int_equal(dlr_feed_set_batch(feed, 10, 24, 4), 0);
+    assert_int_equal(dlr_feed_look(feed, 77, &ahead), 0);
+    assert_int_equal(ahead.samples, 24);
     n = 0;
     read_share(feed, 12, log, &n);
     assert_int_equal(n, 24);
