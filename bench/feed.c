@@ -12,7 +12,8 @@
 
 #define MICRO 32u
 #define STEPS 20000u
-#define ARRAY 4000000u /* indices of the filled array, walked through as a sampler does */
+#define ARRAY                                                                          \
+    4000000u /* indices of the filled array, walked through as a sampler does */
 
 static volatile uint64_t sink;
 
@@ -24,7 +25,8 @@ static double cpu_ns(void)
     return 1e9 * (double)ts.tv_sec + (double)ts.tv_nsec;
 }
 
-static void measure(const char *what, const struct dlr_feed_conf *conf, uint64_t records)
+static void measure(const char *what, const struct dlr_feed_conf *conf,
+                    uint64_t records)
 {
     uint64_t index[MICRO], sum = 0;
     struct dlr_feed *feed;
