@@ -208,6 +208,7 @@ def averaged():
         N, 6, 2, seed=3).indices(0, 2)
     x, y = data_of(indices)
     loss(model(x), y).backward()
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store, rank = tempfile.mktemp(), 0 if os.fork() else 1
     torch.distributed.init_process_group("gloo", f"file://{store}", rank=rank, world_size=2)
     wrapped = nn.parallel.DistributedDataParallel(small_model())
