@@ -335,6 +335,7 @@ def refused():
 
 
 warnings.simplefilter("error")
+warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than this machine has CPUs
 for name in sys.argv[1:]:
     globals()[name]()
     print(f"ok {name}", flush=True)
