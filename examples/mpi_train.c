@@ -11,6 +11,7 @@
 #include "examples/args.h"
 #include "examples/charlm.h"
 #include "examples/text.h"
+#include "feed/client/feed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,8 +30,8 @@
 
 struct options {
     struct charlm_size size;
-    uint64_t steps, seed, every, step_ms;
-    const char *text, *save_weights, *log, *hash_log;
+    uint64_t steps, seed, every, step_ms, global_batch;
+    const char *text, *save_weights, *log, *hash_log, *sample_log;
     int no_ckpt;
 };
 
@@ -42,11 +43,15 @@ struct train {
     uint8_t *codes, *samples;
     size_t n_codes;
     struct dlr_ckpt *ck;
+    struct dlr_feed *feed; /* NULL: each rank draws its samples */
+    uint64_t *index;       /* of a micro-batch */
+    float *sum;            /* of the gradients of this rank's */
+    unsigned means;        /* in the gradient that is summed over the ranks */
     int warned;
     uint64_t step, printed; /* done so far; step of the last line */
     double printed_at, due; /* its time; end of this step when paced */
     FILE *log;
-    int hash_fd;
+    int hash_fd, sample_fd;
 };
 
 static const float RATE = 2e-3f; /* of learning */
@@ -60,6 +65,10 @@ static const char help[] =
     "  --params SIZE        small (0.4 million), default (3.7) or large (8.5)\n"
     "  --steps N            train until step N (400)\n"
     "  --batch N            samples of a rank in a step (192)\n"
+    "  --global-batch N     samples of a step, --batch of them at a time, whatever "
+    "the\n"
+    "                       number of ranks: each place of the text once an epoch\n"
+    "  --sample-log FILE    with it each rank appends 'step micro-batch first-sample'\n"
     "  --seed N             of the first weights and of the order of the data (1)\n"
     "  --text DIR           learn the files of DIR (/usr/share/common-licenses)\n"
     "  --no-ckpt            do not use libdlrover at all\n"
@@ -109,12 +118,13 @@ static struct charlm_size parse_params(const char *name)
 static struct options parse(int argc, char **argv)
 {
     // clang-format off
-    enum { PARAMS, STEPS, BATCH, SEED, TEXT, SAVE, EVERY, LOG, HASH_LOG, STEP_MS, NO_CKPT, HELP };
+    enum { PARAMS, STEPS, BATCH, SEED, TEXT, SAVE, EVERY, LOG, HASH_LOG, STEP_MS, NO_CKPT, GLOBAL, SAMPLES, HELP };
     static const struct option names[] = {
         {"params", 1, 0, PARAMS},   {"steps", 1, 0, STEPS},       {"batch", 1, 0, BATCH},
         {"seed", 1, 0, SEED},       {"text", 1, 0, TEXT},         {"save-weights", 1, 0, SAVE},
         {"every", 1, 0, EVERY},     {"log", 1, 0, LOG},           {"hash-log", 1, 0, HASH_LOG},
         {"step-ms", 1, 0, STEP_MS}, {"no-ckpt", 0, 0, NO_CKPT},   {"help", 0, 0, HELP},
+        {"global-batch", 1, 0, GLOBAL}, {"sample-log", 1, 0, SAMPLES},
         {0},
     };
     // clang-format on
@@ -139,6 +149,8 @@ static struct options parse(int argc, char **argv)
         case HASH_LOG: o.hash_log = optarg; break;
         case STEP_MS: o.step_ms = NUMBER(1, 3600000); break;
         case NO_CKPT: o.no_ckpt = 1; break;
+        case GLOBAL: o.global_batch = NUMBER(1, INT32_MAX); break;
+        case SAMPLES: o.sample_log = optarg; break;
         case HELP: fputs(help, stdout); exit(0);
         case ':': args_bad(PROGRAM, "'%s' needs a value", argv[optind - 1]);
         default: args_bad(PROGRAM, "'%s' is not an option", argv[optind - 1]);
@@ -182,21 +194,48 @@ static void load_text(struct train *t)
     MPI_Bcast(t->codes, (int)n, MPI_UINT8_T, 0, MPI_COMM_WORLD);
 }
 
+static int open_lines(const struct train *t, const char *path)
+{
+    int fd = path ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666) : -1;
+
+    if (path && fd < 0)
+        die(t, "cannot open '%s': %s", path, strerror(errno));
+    return fd;
+}
+
 static void open_files(struct train *t)
 {
-    t->hash_fd = -1;
-    if (t->opt.hash_log) {
-        t->hash_fd =
-            open(t->opt.hash_log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-        if (t->hash_fd < 0)
-            die(t, "cannot open '%s': %s", t->opt.hash_log, strerror(errno));
-    }
+    t->hash_fd = open_lines(t, t->opt.hash_log);
+    t->sample_fd = open_lines(t, t->opt.sample_log);
     if (t->opt.log && t->rank == 0) {
         t->log = fopen(t->opt.log, "ae");
         if (!t->log)
             die(t, "cannot open '%s': %s", t->opt.log, strerror(errno));
         setvbuf(t->log, NULL, _IOLBF, 0);
     }
+}
+
+/* With a global batch each row that the text has is a sample. */
+static void open_feed(struct train *t)
+{
+    const struct dlr_feed_conf conf = {
+        .name = "text",
+        .seed = t->opt.seed,
+        .length = t->n_codes - t->opt.size.context,
+        .global_batch = (uint32_t)t->opt.global_batch,
+        .micro_batch = t->opt.size.batch,
+        .part = (unsigned)t->rank,
+        .parts = (unsigned)t->world,
+    };
+
+    if (!t->opt.global_batch)
+        return;
+    if (dlr_feed_open(t->ck, &conf, &t->feed) < 0)
+        die(t, "%s", dlr_feed_error(NULL));
+    t->index = calloc(t->opt.size.batch, sizeof(*t->index));
+    t->sum = calloc(t->a.params + 1, sizeof(*t->sum));
+    if (!t->index || !t->sum)
+        die(t, "no memory for the samples");
 }
 
 /* Names the state and loads what an earlier attempt left of it. */
@@ -212,10 +251,11 @@ static void restore(struct train *t)
         {"adam.moment2", t->a.moment2},
     };
 
+    if (!t->opt.no_ckpt && dlr_ckpt_open(&conf, &t->ck) < 0)
+        die(t, "%s", dlr_ckpt_error(NULL));
+    open_feed(t);
     if (t->opt.no_ckpt)
         return;
-    if (dlr_ckpt_open(&conf, &t->ck) < 0)
-        die(t, "%s", dlr_ckpt_error(NULL));
     for (size_t i = 0; i < sizeof(state) / sizeof(state[0]); i++)
         if (dlr_ckpt_add_array(t->ck, state[i].name, DLR_CKPT_REPLICATED, "f32",
                                sizeof(float), state[i].addr, t->a.params) < 0)
@@ -246,6 +286,49 @@ static void wait_until_due(struct train *t)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
+static void write_line(const struct train *t, int fd, const char *path,
+                       const char *line)
+{
+    const size_t size = strlen(line);
+
+    if (write(fd, line, size) != (ssize_t)size)
+        die(t, "cannot write '%s': %s", path, strerror(errno));
+}
+
+static void log_samples(const struct train *t, uint32_t micro_batch)
+{
+    char line[80];
+
+    if (t->sample_fd < 0)
+        return;
+    snprintf(line, sizeof(line), "%" PRIu64 " %" PRIu32 " %" PRIu64 "\n", t->step,
+             micro_batch, t->index[0]);
+    write_line(t, t->sample_fd, t->opt.sample_log, line);
+}
+
+/* The sum of the gradients of this rank's micro-batches, each a mean. */
+static void add_gradients(struct train *t)
+{
+    const size_t length = t->opt.size.context + 1;
+    struct dlr_feed_step now;
+
+    if (dlr_feed_step(t->feed, t->step, &now) < 0)
+        die(t, "%s", dlr_feed_error(t->feed));
+    t->means = now.micro_batches;
+    memset(t->sum, 0, (t->a.params + 1) * sizeof(*t->sum));
+    for (uint32_t m = now.first; m < now.first + now.count; m++) {
+        int n = dlr_feed_indices(t->feed, t->step, m, t->index, t->opt.size.batch);
+
+        for (int i = 0; i < n; i++)
+            memcpy(t->samples + (size_t)i * length, t->codes + t->index[i], length);
+        log_samples(t, m);
+        charlm_gradient(t->lm, t->samples);
+        for (size_t i = 0; i <= t->a.params; i++)
+            t->sum[i] += t->a.gradient[i];
+    }
+    memcpy(t->a.gradient, t->sum, (t->a.params + 1) * sizeof(*t->sum));
+}
+
 /* Leaves the sum over the ranks, the loss included, in the gradient. Open MPI chooses
  * the order of this sum by the number of ranks and bytes, not by who comes first, so it
  * is the same in each run; an MPI that chooses otherwise breaks the bit equality and
@@ -253,16 +336,21 @@ static void wait_until_due(struct train *t)
  */
 static void compute_gradient(struct train *t)
 {
-    text_draw(t->codes, t->n_codes, t->opt.seed, t->step, (unsigned)t->rank,
-              t->opt.size.context + 1, t->opt.size.batch, t->samples);
-    charlm_gradient(t->lm, t->samples);
+    if (t->feed) {
+        add_gradients(t);
+    } else {
+        t->means = (unsigned)t->world;
+        text_draw(t->codes, t->n_codes, t->opt.seed, t->step, (unsigned)t->rank,
+                  t->opt.size.context + 1, t->opt.size.batch, t->samples);
+        charlm_gradient(t->lm, t->samples);
+    }
     MPI_Allreduce(MPI_IN_PLACE, t->a.gradient, (int)t->a.params + 1, MPI_FLOAT, MPI_SUM,
                   MPI_COMM_WORLD);
 }
 
 static float mean_loss(const struct train *t)
 {
-    return t->a.gradient[t->a.params] / (float)t->world;
+    return t->a.gradient[t->a.params] / (float)t->means;
 }
 
 static void write_log(struct train *t, const char *event)
@@ -291,11 +379,10 @@ static void report(struct train *t)
 
     if (t->hash_fd >= 0) {
         char line[80];
-        int n = snprintf(line, sizeof(line), "%" PRIu64 " %016" PRIx64 " %d\n", t->step,
-                         charlm_hash(t->lm), t->rank);
 
-        if (write(t->hash_fd, line, (size_t)n) != n)
-            die(t, "cannot write '%s': %s", t->opt.hash_log, strerror(errno));
+        snprintf(line, sizeof(line), "%" PRIu64 " %016" PRIx64 " %d\n", t->step,
+                 charlm_hash(t->lm), t->rank);
+        write_line(t, t->hash_fd, t->opt.hash_log, line);
     }
     if (t->rank != 0)
         return;
@@ -320,7 +407,7 @@ static void train(struct train *t)
         if (t->ck)
             warn(t, dlr_ckpt_fence(t->ck,
                                    NULL)); /* until here the last state was copied */
-        charlm_adam(t->lm, ++t->step, RATE, 1.0f / (float)t->world);
+        charlm_adam(t->lm, ++t->step, RATE, 1.0f / (float)t->means);
         if (t->ck)
             warn(t, dlr_ckpt_begin(t->ck, t->step, NULL));
         report(t);
@@ -388,11 +475,14 @@ int main(int argc, char **argv)
     train(&t);
     finish(&t);
     dlr_ckpt_close(t.ck);
+    dlr_feed_close(t.feed);
     if (t.log)
         fclose(t.log);
     charlm_free(t.lm);
     free(t.codes);
     free(t.samples);
+    free(t.index);
+    free(t.sum);
     MPI_Finalize();
     return 0;
 }

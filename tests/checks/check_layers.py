@@ -22,7 +22,7 @@ FOREIGN = [("cuda", "cuda"), ("czmq.h", "czmq"), ("elfutils/", "dw"), ("hwloc", 
            ("mpi.h", "mpi"), ("munge.h", "munge"), ("openssl/", "ssl"), ("slurm/spank.h", "spank"), ("slurm/slurm_version.h", "spank"), ("slurm/", "slurm"),
            ("ucp/", "ucp"), ("ucs/", "ucs"), ("uct/", "ucp"), ("xxhash.h", "xxhash"), ("zmq.h", "zmq")]
 # Programs beside the table: what they may include.
-PROGRAMS = {"examples": (("examples/", INSTALLED), {"mpi", "xxhash"}), "bench": (("",), {"mpi", "isal", "ucp"})}
+PROGRAMS = {"examples": (("examples/", INSTALLED, "feed/client/feed.h"), {"mpi", "xxhash"}), "bench": (("",), {"mpi", "isal", "ucp"})}
 
 wrong = []
 

@@ -92,3 +92,21 @@ two_mpich() {
     [ "$(grep -c '^tool 3, watch 0,' <<<"$output")" -eq 2 ]
     [[ $stderr != *ld.so* && $stderr != *dlrover* ]]
 }
+
+@test "a training reads the samples of an undisturbed one when it goes on with more ranks" {
+    local train=${LIBRARY%/*}/examples/mpi_train
+    local -a options=(--params small --batch 8 --global-batch 40 --seed 5)
+
+    unset DLROVER_AGENT_SOCKET DLROVER_ROUND RANK WORLD_SIZE SLURM_PROCID SLURM_NTASKS
+    export DLROVER_CKPT_DIR=$PWD/ck DLROVER_CKPT_EVERY=1
+    run -0 timeout 120 mpirun --oversubscribe -np 1 "$train" "${options[@]}" --no-ckpt --steps 12 --sample-log calm
+    run -0 timeout 120 mpirun --oversubscribe -np 2 "$train" "${options[@]}" --steps 5 --sample-log samples
+    run -0 timeout 120 mpirun --oversubscribe -np 3 "$train" "${options[@]}" --steps 12 --sample-log samples
+    echo "$output"
+    [[ $output == *"resumed from step 5"* ]]
+    [ "$(wc -l <samples)" -eq 60 ] # five micro-batches in each step
+    cmp <(sort samples) <(sort calm)
+    run timeout 120 mpirun --oversubscribe -np 3 "$train" "${options[@]}" --steps 13 --seed 6
+    [ "$status" -ne 0 ]
+    [[ $output == *"feed 'text': seed 5 in the version, 6 here"* ]]
+}
