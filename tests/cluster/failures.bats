@@ -211,6 +211,39 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [ "$(output "$job" | grep -cx "srun returned 0")" -eq 1 ]
 }
 
+# Without its script nothing else would end the job before its time limit.
+@test "the batch host dies, and the job must not be requeued: it is cancelled when its run has ended" {
+    [[ -n ${DLROVER_NIGHTLY-} ]] || skip "takeover=on is not the default (make nightly)"
+    job=$(submit --no-requeue -N4 --dlrover-spares=1 --dlrover-set=takeover=on plain.sh --iterations 60 --iter-ms 100)
+    await "$job" running
+    "$VC" kill n1
+    await "$job" "e['event']=='running' and e['round']==1"
+    [[ "$(await_job "$job")" == CANCELLED* ]]
+    output "$job" | grep -x "done: sum 10980"
+    output "$job" | grep "^dlrover: the job could not be requeued: .*: the job is cancelled, since its script is lost$"
+    job=$(submit --no-requeue -N3 plain.sh --iterations 600 --iter-ms 100)
+    await "$job" running
+    "$VC" kill "$(ctl scontrol show job "$job" | sed -n 's/.*BatchHost=//p')"
+    [[ "$(await_job "$job")" == CANCELLED* ]]
+    [ "$(events "$job" 'select(.event=="requeue" or .event=="requeue_failed").event' | paste -sd' ')" = \
+        '"requeue" "requeue_failed"' ]
+}
+
+@test "slurmctld is away when a run without its batch host ends: it is asked until it answers" {
+    [[ -n ${DLROVER_NIGHTLY-} ]] || skip "takeover=on is not the default (make nightly)"
+    job=$(submit -N4 --dlrover-spares=1 --dlrover-set=takeover=on plain.sh --iterations 60 --iter-ms 100)
+    await "$job" running
+    "$VC" kill n1
+    await "$job" "e['event']=='running' and e['round']==1"
+    ctl pkill -TERM -x slurmctld
+    await "$job" requeue
+    until=$((SECONDS + 45)) # a requeue that is not the last one is given 30 s
+    while ((SECONDS < until)); do read -rt 1 <> <(:) || :; done
+    ctl sh -c 'setsid slurmctld >/dev/null 2>&1'
+    [ "$(WAIT=200 await_job "$job")" = "COMPLETED 0:0" ]
+    output "$job" | grep -x "dlrover: this srun ended with code 0 before the job was requeued"
+}
+
 @test "one switch takes the batch host and half of the others: slurmctld is the witness of the rest" {
     job=$(submit -N5 plain.sh --iterations 1000 --iter-ms 100)
     await "$job" running
