@@ -58,6 +58,8 @@ struct dlr_job_config {
     bool lease_timer;             /* workers with libdlrover carry a timer that kills */
     bool in_process;              /* processes may stay over the loss of a node */
     char warm[DLR_OPT_TEXT];      /* runs ahead on spares; empty: what may stay */
+    enum dlr_hang hang;           /* done about a round that stands still */
+    int64_t hang_limit_ms;        /* it may stand so long; 0: what its steps say */
     int64_t agent_timeout_ms;     /* agents of a job to start and report */
     int64_t rendezvous_timeout_ms; /* one rendezvous */
     int64_t transfer_timeout_ms;   /* copies moved before a round starts */

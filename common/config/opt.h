@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "common/base/err.h"
+#include "common/config/choices.h"
 
 enum dlr_opt_type {
     DLR_OPT_SWITCH,   /* bool: on|off (yes, no, true, false, 1, 0 are taken too) */
@@ -37,6 +38,7 @@ enum dlr_opt_type {
     DLR_OPT_WATCH,     /* enum dlr_watch_calls: auto, all or off */
     DLR_OPT_ROUNDS,    /* enum dlr_rounds: off, first or always */
     DLR_OPT_REORDER,   /* enum dlr_reorder: never, always or auto */
+    DLR_OPT_HANG,      /* enum dlr_hang: act, name or off */
     DLR_OPT_FAILURES,  /* struct dlr_failure_rules: CLASS:ACTION[,...], or empty */
 };
 
@@ -71,41 +73,6 @@ struct dlr_ratio_conf {
 #define DLR_EVERY_AUTO UINT_MAX
 #define DLR_RATE_AUTO UINT64_MAX
 #define DLR_COUNT_AUTO UINT_MAX
-
-/* How copies go from node to node. */
-enum dlr_transport {
-    DLR_TRANSPORT_AUTO,   /* RDMA by UCX where both ends have it, else sealed */
-    DLR_TRANSPORT_STREAM, /* sealed, over TCP */
-    DLR_TRANSPORT_UCX,    /* as UCX likes, over TCP too: not sealed */
-};
-
-/* What the local ranks of a node are bound to. */
-enum dlr_bind {
-    DLR_BIND_OFF,   /* as Slurm has it */
-    DLR_BIND_NUMA,  /* the NUMA nodes of their share */
-    DLR_BIND_CORES, /* their share of the cores, with the variables that go with it */
-};
-
-/* In whose programs calls of MPI are watched that say nothing themselves. */
-enum dlr_watch_calls {
-    DLR_WATCH_CALLS_AUTO, /* in programs that are linked with MPI */
-    DLR_WATCH_CALLS_ALL,  /* in all that a task starts */
-    DLR_WATCH_CALLS_OFF,
-};
-
-/* In which rounds something is done. */
-enum dlr_rounds {
-    DLR_ROUNDS_OFF,
-    DLR_ROUNDS_FIRST, /* the first of an allocation */
-    DLR_ROUNDS_ALWAYS,
-};
-
-/* Whether ranks of live nodes move after a swap, for a better order. */
-enum dlr_reorder {
-    DLR_REORDER_NEVER,
-    DLR_REORDER_ALWAYS,
-    DLR_REORDER_AUTO, /* where that is worth more than moving snapshots costs */
-};
 
 /* Where a snapshot is beside its own node. */
 enum dlr_redundancy {

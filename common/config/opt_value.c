@@ -287,13 +287,6 @@ static int parse_ratio(const char *text, union dlr_opt_value *ret)
     return ms == 0 || ms > INT_MAX ? -ERANGE : 0;
 }
 
-/* By enum. */
-static const char *const transports[] = {"auto", "stream", "ucx", NULL};
-static const char *const rounds[] = {"off", "first", "always", NULL};
-static const char *const reorders[] = {"never", "always", "auto", NULL};
-static const char *const watches[] = {"auto", "all", "off", NULL};
-static const char *const bindings[] = {"off", "numa", "cores", NULL};
-
 static int parse_choice(const char *const *words, const char *text, unsigned *ret)
 {
     for (*ret = 0; words[*ret]; ++*ret)
@@ -359,15 +352,17 @@ static const struct {
     [DLR_OPT_FAILURES] = {dlr_failure_rules_parse, sizeof(struct dlr_failure_rules),
                           DLR_FAILURE_RULES_WANT},
     [DLR_OPT_TRANSPORT] = {NULL, sizeof(enum dlr_transport),
-                           "'auto', 'stream' or 'ucx'", transports},
+                           "'auto', 'stream' or 'ucx'", dlr_transport_words},
     [DLR_OPT_ROUNDS] = {NULL, sizeof(enum dlr_rounds), "'off', 'first' or 'always'",
-                        rounds},
+                        dlr_rounds_words},
     [DLR_OPT_REORDER] = {NULL, sizeof(enum dlr_reorder), "'never', 'always' or 'auto'",
-                         reorders},
+                         dlr_reorder_words},
     [DLR_OPT_BIND] = {NULL, sizeof(enum dlr_bind), "'off', 'numa' or 'cores'",
-                      bindings},
+                      dlr_bind_words},
     [DLR_OPT_WATCH] = {NULL, sizeof(enum dlr_watch_calls), "'auto', 'all' or 'off'",
-                       watches},
+                       dlr_watch_calls_words},
+    [DLR_OPT_HANG] = {NULL, sizeof(enum dlr_hang), "'act', 'name' or 'off'",
+                      dlr_hang_words},
 };
 
 int dlr_opt_value_parse(enum dlr_opt_type type, const char *text,
@@ -465,6 +460,7 @@ static const char *show_word(enum dlr_opt_type type, const void *at)
     case DLR_OPT_REORDER:
     case DLR_OPT_BIND:
     case DLR_OPT_WATCH:
+    case DLR_OPT_HANG:
         return types[type].words[*(const unsigned *)at];
     case DLR_OPT_PATH:
     case DLR_OPT_WORD:

@@ -20,6 +20,7 @@
 #include "mpi_launcher/agent/snapshots/orders.h"
 #include "mpi_launcher/agent/snapshots/ranks.h"
 #include "mpi_launcher/agent/snapshots/save.h"
+#include "mpi_launcher/agent/tasks/watch.h"
 #include "mpi_launcher/wire/group_beats.h"
 #include "mpi_launcher/wire/heartbeat.h"
 
@@ -285,6 +286,18 @@ static int on_warm_up(struct dlr_agent *a, const json_t *msg)
     return dlr_agent_tasks_warm_up(a->tasks, msg);
 }
 
+static int on_look(struct dlr_agent *a, const json_t *msg)
+{
+    uint64_t round, id;
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) < 0 ||
+        !dlr_agent_round_is(&a->round, round) ||
+        dlr_msg_uint(msg, "id", INT64_MAX, &id) < 0)
+        return -EBADMSG;
+    dlr_agent_tasks_tell_looks(a->tasks, id);
+    return 0;
+}
+
 static const struct {
     const char *type;
     int (*fn)(struct dlr_agent *a, const json_t *msg);
@@ -299,7 +312,7 @@ static const struct {
     {"report", on_report},   {"shutdown", on_shutdown},
     {"fetched", on_fetched}, {"ask_ranks", on_ask_ranks},
     {"refuse", on_refuse},   {"will", on_will},
-    {"warm_up", on_warm_up},
+    {"warm_up", on_warm_up}, {"look", on_look},
 };
 
 static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)

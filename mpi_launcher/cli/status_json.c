@@ -116,6 +116,7 @@ json_t *dlr_cli_view_json(const struct dlr_cli_state *s, const struct dlr_cli_ru
     json_object_set_new(j, "since", time_or_null(s->phase_ms));
     json_object_set_new(j, "last_event", time_or_null(s->last_ms));
     json_object_set_new(j, "why", text_or_null(s->why));
+    json_object_set_new(j, "still", text_or_null(s->still));
     json_object_set_new(j, "incarnation", json_integer(s->incarnation));
     json_object_set_new(j, "generation", json_integer(s->generation));
     json_object_set_new(j, "round",

@@ -152,6 +152,11 @@ static void put_condition(struct page *p, const struct dlr_cli_state *s, int64_t
         put(p, NORMAL, "%s", s->why);
         end_line(p);
     }
+    if (s->still && condition == DLR_CLI_STALLED) {
+        label(p, "still");
+        put(p, NORMAL, "%s", s->still);
+        end_line(p);
+    }
     if (p->look->waits_for && p->look->waits_for[0]) {
         label(p, "waits for");
         put(p, NORMAL, "%s", p->look->waits_for);

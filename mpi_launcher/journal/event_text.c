@@ -80,6 +80,8 @@ static const struct {
     {"progress", "step {step}[, {rate} steps/s][, committed {committed:version}]"
                  "[, {commits#commit}][, {aborts:above0} saves given up][, {asked:above0} asked for]"
                  "[; a failure now would lose about {at_stake_ms:ms}]"},
+    {"still", "{why}[{proven:false}: it may be at work]"},
+    {"moves", "the program goes on[ after {stood_ms:ms}]"},
     {"worker_exit", "rank {rank} on {node}[ exited with code {code}]"
                     "[ was killed by {signal:signal}][ ({class})][; its last line: {stderr:last}]"},
     {"round_end", "round {round} ends: {why}[; at step {step}]"

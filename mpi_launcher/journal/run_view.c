@@ -95,18 +95,31 @@ static void on_step(struct dlr_cli_state *s, const json_t *e)
     s->commits = dlr_cli_event_int(e, "commits", s->commits);
     s->aborts = dlr_cli_event_int(e, "aborts", s->aborts);
     s->round = dlr_cli_event_int(e, "round", s->round);
+    dlr_cli_set_text(&s->still, NULL);
     take_committed(s, e);
+}
+
+static void on_still(struct dlr_cli_state *s, const json_t *e)
+{
+    dlr_cli_set_text(&s->still, dlr_cli_event_text(e, "why"));
+}
+
+static void on_moves(struct dlr_cli_state *s, const json_t *e)
+{
+    dlr_cli_set_text(&s->still, NULL);
 }
 
 static void on_round_end(struct dlr_cli_state *s, const json_t *e)
 {
     s->had_round = true;
     s->restarts = dlr_cli_event_int(e, "restarts", s->restarts);
-    if (dlr_streq(dlr_cli_event_text(e, "cause"), "program") &&
+    if ((dlr_streq(dlr_cli_event_text(e, "cause"), "program") ||
+         dlr_streq(dlr_cli_event_text(e, "cause"), "hang")) &&
         s->restarts < s->max_restarts)
         s->restarts++; /* the one that this end will cost */
     s->step = dlr_cli_event_int(e, "step", s->step);
     dlr_cli_set_text(&s->why, dlr_cli_event_text(e, "why"));
+    dlr_cli_set_text(&s->still, NULL);
     take_committed(s, e);
 }
 
@@ -240,6 +253,8 @@ static const struct {
     {"restored", DLR_CLI_RUN, NULL},
     {"first_step", DLR_CLI_TRAIN, on_step},
     {"progress", DLR_CLI_TRAIN, on_step},
+    {"still", DLR_CLI_NOTHING, on_still},
+    {"moves", DLR_CLI_NOTHING, on_moves},
     {"saving", DLR_CLI_NOTHING, on_saving},
     {"cadence", DLR_CLI_NOTHING, on_cadence},
     {"every_step", DLR_CLI_NOTHING, on_every_step},
@@ -340,6 +355,7 @@ void dlr_cli_state_done(struct dlr_cli_state *s)
     free(s->run);
     free(s->suite);
     free(s->why);
+    free(s->still);
     free(s->no_memory_why);
     free(s->degraded_node);
     free(s->survives);

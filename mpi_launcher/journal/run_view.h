@@ -100,6 +100,7 @@ struct dlr_cli_state {
     int64_t commits, aborts;
     int64_t no_memory;   /* ranks for which a node had no room for snapshots, 0 none */
     char *no_memory_why; /* of this round: which node and why, or NULL */
+    char *still;         /* why the round stands still, as judged last, or NULL */
     char *why;           /* of the last round's end, of a requeue or of the end */
     bool over;
     int64_t code, rounds;

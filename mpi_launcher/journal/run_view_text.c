@@ -102,9 +102,9 @@ enum dlr_run_condition dlr_cli_state_condition(const struct dlr_cli_state *s,
     case DLR_CLI_REQUEUE:
         return DLR_CLI_REQUEUED;
     case DLR_CLI_TRAIN:
-        return stalled(s, now_ms) ? DLR_CLI_STALLED : DLR_CLI_RUNNING;
+        return s->still || stalled(s, now_ms) ? DLR_CLI_STALLED : DLR_CLI_RUNNING;
     case DLR_CLI_RUN:
-        return DLR_CLI_RUNNING;
+        return s->still ? DLR_CLI_STALLED : DLR_CLI_RUNNING;
     default:
         return s->had_round ? DLR_CLI_RECOVERING : DLR_CLI_STARTING;
     }

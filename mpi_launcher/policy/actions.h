@@ -29,6 +29,7 @@ enum dlr_cause { /* of the end of a round */
                  DLR_CAUSE_SIGNAL, /* somebody wants the end */
                  /* supervisor or agents were lost: nobody watched; costs none */
                  DLR_CAUSE_CONTROL,
+                 DLR_CAUSE_HANG, /* it will never go on by itself; costs a restart */
 };
 
 /* What becomes of the job, as slurmctld has it. */

@@ -7,6 +7,8 @@
 #include "mpi_launcher/policy/rule_actions.h"
 #include "mpi_launcher/policy/state.h"
 
+#define HANG_CODE 124 /* as of timeout(1) */
+
 /* --- it begins -------------------------------------------------------------------- */
 
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
@@ -41,6 +43,13 @@ DLR_ACTION(end_for_the_task)
     dlr_policy_end_round(p, DLR_CAUSE_PROGRAM,
                          p->sigterm.code && !e->stops ? p->sigterm.why : e->why,
                          e->now_ms);
+}
+
+DLR_ACTION(end_for_the_hang)
+{
+    p->exit_code = HANG_CODE;
+    p->killed = p->said_stop = false;
+    dlr_policy_end_round(p, DLR_CAUSE_HANG, e->why, e->now_ms);
 }
 
 DLR_ACTION(end_for_the_copy)

@@ -95,7 +95,7 @@ DLR_ACTION(end_for_the_controller)
 DLR_ACTION(explain_by_the_controller)
 {
     p->controller_down = true;
-    if (p->cause == DLR_CAUSE_PROGRAM)
+    if (dlr_policy_is_programs(p))
         dlr_policy_explain(p, DLR_CAUSE_CONTROL, e->why);
 }
 

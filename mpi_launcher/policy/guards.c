@@ -88,7 +88,7 @@ DLR_GUARD(node_of_the_round)
 
 DLR_GUARD(node_explains_the_failure)
 {
-    return p->nodes[e->node].member && p->cause == DLR_CAUSE_PROGRAM;
+    return p->nodes[e->node].member && dlr_policy_is_programs(p);
 }
 
 /* --- the next round --------------------------------------------------------------- */
@@ -200,7 +200,7 @@ DLR_GUARD(failed_tasks_were_let_be)
 
 DLR_GUARD(by_the_program)
 {
-    return p->cause == DLR_CAUSE_PROGRAM;
+    return dlr_policy_is_programs(p);
 }
 
 /* Of what has one time stamp, which was heard first is chance. */
@@ -211,7 +211,7 @@ DLR_GUARD(as_the_round_ended)
 
 DLR_GUARD(as_the_program_failed)
 {
-    return e->now_ms == p->failed_ms && p->cause == DLR_CAUSE_PROGRAM;
+    return e->now_ms == p->failed_ms && dlr_policy_is_programs(p);
 }
 
 DLR_GUARD(by_a_bad_copy)
@@ -226,7 +226,7 @@ DLR_GUARD(by_a_signal)
 
 DLR_GUARD(stepd_explains_the_failure)
 {
-    return p->cause == DLR_CAUSE_PROGRAM && dlr_policy_if_stepds_die_rarely(p, e);
+    return dlr_policy_is_programs(p) && dlr_policy_if_stepds_die_rarely(p, e);
 }
 
 DLR_GUARD(nothing_is_left)
@@ -256,7 +256,7 @@ DLR_GUARD(all_can_be_told_to_end_it)
 
 DLR_GUARD(the_program_ended_well)
 {
-    return p->cause == DLR_CAUSE_PROGRAM && dlr_policy_ended_well(p) && p->started;
+    return dlr_policy_is_programs(p) && dlr_policy_ended_well(p) && p->started;
 }
 
 DLR_GUARD(the_controller_is_away)
@@ -266,7 +266,7 @@ DLR_GUARD(the_controller_is_away)
 
 DLR_GUARD(it_cannot_be_launched)
 {
-    return p->cause == DLR_CAUSE_PROGRAM && p->launch_refused;
+    return dlr_policy_is_programs(p) && p->launch_refused;
 }
 
 static bool does(const struct dlr_policy *p, enum dlr_policy_on action)
@@ -276,13 +276,13 @@ static bool does(const struct dlr_policy *p, enum dlr_policy_on action)
 
 DLR_GUARD(the_failure_stops_the_run)
 {
-    return p->cause == DLR_CAUSE_PROGRAM && does(p, DLR_ON_STOP);
+    return dlr_policy_is_programs(p) && does(p, DLR_ON_STOP);
 }
 
 /* A failure breaks the peers, and they fail in ways of their own. */
 DLR_GUARD(another_said_stop)
 {
-    return p->cause == DLR_CAUSE_PROGRAM && p->said_stop && !e->stops;
+    return dlr_policy_is_programs(p) && p->said_stop && !e->stops;
 }
 
 DLR_GUARD(the_loss_stops_the_run)
@@ -377,7 +377,7 @@ DLR_GUARD(sigterm_once_more)
 DLR_GUARD(sigterm_ended_it)
 {
     return p->sigterm.over || p->sigterm.wanted ||
-           (p->cause == DLR_CAUSE_PROGRAM && dlr_policy_tasks_heed(p, e->now_ms));
+           (dlr_policy_is_programs(p) && dlr_policy_tasks_heed(p, e->now_ms));
 }
 
 DLR_GUARD(it_was_for_sigterm)

@@ -196,6 +196,12 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
     dlr_policy_happens(p, &e);
 }
 
+void dlr_policy_hang(struct dlr_policy *p, uint32_t round, const char *why,
+                     int64_t now_ms)
+{
+    happens_in(p, round, DLR_EVENT_HANG, why, now_ms);
+}
+
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
                                int64_t now_ms)
 {

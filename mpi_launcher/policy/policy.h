@@ -86,6 +86,9 @@ void dlr_policy_lease_expired(struct dlr_policy *p, uint32_t round, const char *
  */
 void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
                           int64_t now_ms);
+/* It is proven that the program will never go on by itself. Costs a restart. */
+void dlr_policy_hang(struct dlr_policy *p, uint32_t round, const char *why,
+                     int64_t now_ms);
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
                                int64_t now_ms);
 /* The program does not want what there is: no other copy would do, and to begin anew

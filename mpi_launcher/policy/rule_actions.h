@@ -53,6 +53,7 @@ DLR_ACTION(finish_failed);
 DLR_ACTION(end_for_the_node);
 DLR_ACTION(end_for_the_task);
 DLR_ACTION(end_for_the_copy);
+DLR_ACTION(end_for_the_hang);
 DLR_ACTION(end_refused);
 DLR_ACTION(end_for_the_signal);
 DLR_ACTION(explain_by_the_node);

@@ -10,8 +10,8 @@
 #include "mpi_launcher/policy/rule_actions.h"
 #include "mpi_launcher/policy/state.h"
 
-static const char *const cause_names[] = {"none",    "node",   "program",
-                                          "restore", "signal", "control"};
+static const char *const cause_names[] = {"none",   "node",    "program", "restore",
+                                          "signal", "control", "hang"};
 
 const char *dlr_cause_name(enum dlr_cause cause)
 {
@@ -29,7 +29,7 @@ static const char *const event_names[] = {
     "node dead", "agents gone", "hold", "replan", "planned", "too few",
     "not met", "give up", "prepared", "copies failed", "started", "queued",
     "launch late", "task failed", "restore failed", "restore refused", "lease expired", "watch lost",
-    "stepd lost", "step ended", "clean", "signal", "sigterm", "fate",
+    "stepd lost", "hang", "step ended", "clean", "signal", "sigterm", "fate",
     "persisted", "requeue with job", "requeue cancel", "requeue failed", "controller away", "controller back",
 };
 /* clang-format on */
@@ -163,7 +163,7 @@ uint32_t dlr_policy_round(const struct dlr_policy *p)
 
 const char *dlr_policy_failure(const struct dlr_policy *p)
 {
-    return p->cause == DLR_CAUSE_PROGRAM && p->why[0] ? p->why : NULL;
+    return dlr_policy_is_programs(p) && p->why[0] ? p->why : NULL;
 }
 
 unsigned dlr_policy_restarts(const struct dlr_policy *p)

@@ -111,6 +111,12 @@ void dlr_policy_count_fruitless(struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_heeds(const struct dlr_policy *p, int64_t now_ms);
 bool dlr_policy_tasks_heed(const struct dlr_policy *p, int64_t now_ms);
 
+/* The round ends by what the program did, or never will. */
+static inline bool dlr_policy_is_programs(const struct dlr_policy *p)
+{
+    return p->cause == DLR_CAUSE_PROGRAM || p->cause == DLR_CAUSE_HANG;
+}
+
 /* after_round.c. The first reason ends the round. */
 void dlr_policy_end_round(struct dlr_policy *p, enum dlr_cause cause, const char *why,
                           int64_t now_ms);

@@ -14,6 +14,11 @@ static const struct {
      "The program failed by itself. Its last lines are in the evidence; all "
      "that the journal has "
      "of them: 'dlrover events --event=worker_exit --json'."},
+    {"hang", "the program stood still for ever",
+     "The line names the ranks to blame and the call in which the others waited "
+     "(docs/hangs.md). Calls that do not match and deadlocks are the program's own, "
+     "and "
+     "come again."},
     {"restore", "a checkpoint could not be loaded",
      "A copy could not be loaded and is not used again. If it happens twice "
      "on one node, have its "

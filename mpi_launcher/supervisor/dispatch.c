@@ -42,6 +42,7 @@
 #include "mpi_launcher/supervisor/succession.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
+#include "mpi_launcher/supervisor/watch/watch.h"
 #include "mpi_launcher/supervisor/will.h"
 
 #define ANY_SIZE (1ull << 50)
@@ -270,6 +271,11 @@ static void on_turned(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_on_turned(s->rounds, node, msg);
 }
 
+static void on_looked(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_watch_looked(s->watch, s->members->list[node].node.name, msg);
+}
+
 static const struct {
     const char *type;
     void (*take)(struct dlr_sup *s, unsigned node, const json_t *msg);
@@ -310,6 +316,7 @@ static const struct {
     {"term", on_term},
     {"can_stay", on_can_stay},
     {"warm", on_warm},
+    {"looked", on_looked},
 };
 
 static void on_message(void *arg, unsigned node, const json_t *msg)

@@ -31,6 +31,10 @@ extern const struct dlr_sup_rounds_ops dlr_sup_rounds_ops;     /* dispatch_round
 extern const struct dlr_sup_disk_ops dlr_sup_disk_ops;         /* dispatch_disk.c */
 extern const struct dlr_policy_ops dlr_sup_policy_ops;         /* policy_ops.c */
 extern const struct dlr_sup_ending_ops dlr_sup_ending_ops;     /* dispatch_ending.c */
+extern const struct dlr_sup_watch_ops dlr_sup_watch_ops;       /* dispatch_watch.c */
+
+/* dispatch_watch.c: the round goes on, or does not; with every tick */
+void dlr_sup_watch_round(struct dlr_sup *s, int64_t now_ms);
 
 /* answers.c: what several engines tell, or ask */
 void dlr_sup_state_changed(void *arg, bool lasting); /* it is saved */

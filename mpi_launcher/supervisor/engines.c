@@ -15,6 +15,7 @@
 #include "mpi_launcher/supervisor/steps/steps.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
+#include "mpi_launcher/supervisor/watch/watch.h"
 
 /* Each knows those before it, and tells what happens: dispatch.h. */
 static bool make_lower(struct dlr_sup *s)
@@ -124,7 +125,11 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
                                      .keeper = getppid(),
                                      .has_keeper = s->state_fd >= 0},
         &dlr_sup_ending_ops, s);
-    return s->ending != NULL;
+    s->watch = dlr_sup_watch_new(
+        &(struct dlr_sup_watch_env){.plan = s->plan,
+                                    .hang_limit_ms = &s->conf.hang_limit_ms},
+        &dlr_sup_watch_ops, s);
+    return s->ending && s->watch;
 }
 
 int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
@@ -142,6 +147,7 @@ int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
 /* The journal and what the user is told still go their way. */
 void dlr_sup_engines_free(struct dlr_sup *s)
 {
+    s->watch = dlr_sup_watch_free(s->watch);
     s->ending = dlr_sup_ending_free(s->ending);
     s->rounds = dlr_sup_rounds_free(s->rounds);
     s->disk = dlr_sup_disk_free(s->disk);

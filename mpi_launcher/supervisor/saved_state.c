@@ -26,6 +26,7 @@
 #include "mpi_launcher/supervisor/succession.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
+#include "mpi_launcher/supervisor/watch/watch.h"
 
 /* Most engines have two functions for it. */
 #define PART_OF(name, stem, engine)                                                    \
@@ -46,6 +47,7 @@ PART_OF(stdin, dlr_sup_stdin, rounds)
 PART_OF(net, dlr_sup_net, copies)
 PART_OF(degraded, dlr_redundancy_degraded, copies)
 PART_OF(round, dlr_sup_round, rounds)
+PART_OF(learned, dlr_sup_watch, watch)
 
 /* --- the run ---------------------------------------------------------------------- */
 
@@ -175,6 +177,7 @@ static const struct part of_run[] = {
     {save_losses,   load_losses},   /* nodes_lost, node_s */
     {save_cadence,  NULL},          /* cadence */
     {save_placement,    load_placement},    /* ranks */
+    {save_learned,  load_learned},  /* learned */
     {NULL, NULL},
 };
 

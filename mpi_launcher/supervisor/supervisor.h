@@ -50,6 +50,7 @@ struct dlr_sup {
     struct dlr_sup_disk *disk;
     struct dlr_sup_rounds *rounds;
     struct dlr_sup_ending *ending;
+    struct dlr_sup_watch *watch;
     struct dlr_policy *policy;
 };
 

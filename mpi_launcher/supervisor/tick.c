@@ -86,6 +86,7 @@ static bool on_tick(void *arg)
         dlr_policy_tick(s->policy, now);
     dlr_sup_restore_tick(s->rounds, now);
     dlr_sup_progress(s->rounds, now);
+    dlr_sup_watch_round(s, now);
     dlr_sup_auth_failures(s->nodes, now);
     dlr_sup_disk_tick(s->disk);
     dlr_sup_rendezvous_tick(s->planning, now);

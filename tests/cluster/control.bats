@@ -180,6 +180,37 @@ SH
     [ -z "$(events "$job" 'select(.event=="round_end" or .event=="node_dead")')" ]
 }
 
+# of the newest run: [ranks, class, proven] of what stood still there
+stood() { events "$1" 'select(.event=="still")|[.ranks,.class,.proven]' | sort -u; }
+
+@test "ranks that stand still are named; with hang=act, what never goes on is started again" {
+    mpicc -o "$(alice_home)/stand" "$BATS_TEST_DIRNAME/lib/stand.c"
+    job_file stand.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=on --dlrover-spares=0
+export SLURM_MPI_TYPE=pmix
+srun ./stand "$1" "stood.$1"
+SH
+    limit=--dlrover-set=watch=auto,hang-limit=3s
+    mismatch=$(submit -N2 "$limit,hang=act" stand.sh mismatch)
+    stop=$(submit -N1 -n2 "$limit,hang=act" stand.sh stop)
+    pause=$(submit -N1 -n2 "$limit" stand.sh pause)
+    await "$pause" "e['event']=='still' and e['ranks']==[1] and e['class']=='not entered' and not e['proven']"
+    rm "$(alice_home)/stood.pause"
+    for job in "$mismatch" "$stop" "$pause"; do
+        [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+        output "$job" | grep -x "sum 570"
+    done
+    stood "$mismatch" | grep -xF '[[0,1],"mismatch",true]'
+    stood "$stop" | grep -xF '[[1],"stopped",true]'
+    for job in "$mismatch" "$stop"; do
+        [ "$(events "$job" 'select(.event=="round_end").cause')" = '"hang"' ]
+    done
+    output "$stop" | grep "^dlrover: round 0 ends: rank 1 (n[1-4]) is stopped by a signal; 1 rank waits since "
+    [ -z "$(events "$pause" 'select(.event=="round_end")')" ]
+}
+
 # The agent of a node, while it waits for something to happen: in the middle of something it takes the
 # round with it, and the test of its notes has that.
 kill_agent() { # NODE

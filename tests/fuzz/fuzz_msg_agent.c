@@ -26,6 +26,7 @@ HANDS(dlr_agent_tasks_kill, struct dlr_agent_tasks *tasks, uint32_t round,
       bool spare_srun)
 HANDS(dlr_agent_tasks_park, struct dlr_agent_tasks *tasks, uint32_t round,
       int64_t park_ms)
+HANDS(dlr_agent_tasks_tell_looks, struct dlr_agent_tasks *tasks, uint64_t id)
 HANDS(dlr_agent_save_at, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_commit, struct dlr_agent_snapshots *s, uint64_t step)
 HANDS(dlr_agent_save_abort, struct dlr_agent_snapshots *s, uint64_t step)

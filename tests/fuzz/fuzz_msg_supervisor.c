@@ -3,7 +3,7 @@
 /* What agents may say to a supervisor in the middle of a round: one message on each
  * line, its first character says which node (0 to 3) sends it, anything else is a
  * stranger. Policy, commit protocol and handlers are the real ones; no process is
- * started and nothing is sent. Reaches dlr_slice_parse().
+ * started and nothing is sent. Reaches dlr_slice_parse() and dlr_looks_unpack().
  */
 #include "mpi_launcher/supervisor/nodes/hello.c"
 
@@ -196,6 +196,11 @@ static void start(struct dlr_sup *s)
     FUZZ_CHECK(dlr_sup_failure_reset(s->rounds, 4) == 0 && s->rounds->restored &&
                s->rounds->up);
     FUZZ_CHECK(dlr_policy_phase(s->policy) == DLR_PHASE_RUN);
+    s->conf.hang_limit_ms = 10;
+    s->conf.hang = DLR_HANG_ACT;
+    dlr_sup_watch_round(s, now_ms);
+    now_ms += 10;
+    dlr_sup_watch_round(s, now_ms); /* asks */
 }
 
 static void stop(struct dlr_sup *s)
@@ -218,6 +223,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         packet.from = (struct dlr_route){.size = 1, .id = {(unsigned char)line[0]}};
         take_json(sup.nodes, &packet);
         now_ms += 10;
+        dlr_sup_watch_round(&sup, now_ms);
     }
     dlr_sup_versions_tick(sup.versions, now_ms);
     dlr_policy_tick(sup.policy, now_ms);

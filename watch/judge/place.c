@@ -92,7 +92,8 @@ static enum dlr_place place_of_still(const struct dlr_judge_input *in,
     if (look->finished)
         return DLR_PLACE_LEFT;
     if (same && look->state == DLR_LOOK_STOPPED)
-        return DLR_PLACE_STOPPED;
+        return r->still_ns < dlr_judge_named_ns(r->limit_ns) ? DLR_PLACE_EXCUSED
+                                                             : DLR_PLACE_STOPPED;
     if (is_waiting(in, look) && look->state != DLR_LOOK_TRACED)
         return DLR_PLACE_WAITS;
     if (look->lost || look->torn || look->garbage)

@@ -8,11 +8,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/base/cleanup.h"
 #include "common/base/clock.h"
+#include "common/json/message.h"
 #include "mpi_launcher/agent/base/kept.h"
+#include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/ranks.h"
 #include "mpi_launcher/agent/tasks/tasks_state.h"
 #include "mpi_launcher/process/process_id.h"
+#include "mpi_launcher/wire/looks.h"
 #include "watch/read.h"
 
 struct page {
@@ -428,4 +432,22 @@ int dlr_agent_tasks_look(const struct dlr_agent_tasks *tasks,
     *ret_looks = looks;
     *ret_n = n;
     return 0;
+}
+
+void dlr_agent_tasks_tell_looks(struct dlr_agent_tasks *tasks, uint64_t id)
+{
+    DLR_AUTO_FREE struct dlr_look *looks = NULL;
+    unsigned n = 0;
+    json_t *msg;
+
+    if (dlr_agent_tasks_look(tasks, &looks, &n) < 0)
+        return;
+    msg = dlr_msg_new("looked");
+    if (msg) {
+        json_object_set_new(msg, "round", json_integer(tasks->round->round));
+        json_object_set_new(msg, "id", json_integer((json_int_t)id));
+        json_object_set_new(msg, "now_ns", json_integer(dlr_now_ns()));
+        json_object_set_new(msg, "rows", dlr_looks_pack(looks, n));
+    }
+    dlr_agent_send_supervisor(tasks->base, msg);
 }

@@ -50,6 +50,8 @@ int dlr_agent_watch_adopt(struct dlr_agent_watch *watch, const json_t *note);
  */
 int dlr_agent_tasks_look(const struct dlr_agent_tasks *tasks,
                          struct dlr_look **ret_looks, unsigned *ret_n);
+/* The same, to the supervisor: what it has asked with id. */
+void dlr_agent_tasks_tell_looks(struct dlr_agent_tasks *tasks, uint64_t id);
 /* As dlr_agent_watch_steps(). */
 void dlr_agent_tasks_steps(const struct dlr_agent_tasks *tasks, uint64_t *ret_min,
                            uint64_t *ret_max);

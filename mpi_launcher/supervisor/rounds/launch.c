@@ -272,7 +272,8 @@ static void tell_end(struct dlr_sup_rounds *rounds, uint32_t round,
 void dlr_sup_end_round(struct dlr_sup_rounds *rounds, uint32_t round,
                        enum dlr_cause cause, const char *why)
 {
-    bool flush = cause == DLR_CAUSE_PROGRAM || cause == DLR_CAUSE_RESTORE;
+    bool flush = cause == DLR_CAUSE_PROGRAM || cause == DLR_CAUSE_RESTORE ||
+                 cause == DLR_CAUSE_HANG;
     int64_t park_ms = dlr_sup_stay_ms(rounds, cause);
     json_t *msg = dlr_msg_new("kill");
 

@@ -187,6 +187,14 @@ static const struct {
      "rank 3 on n4 was killed by signal 9 (Killed)"},
     {"{\"event\":\"worker_exit\",\"rank\":0,\"node\":\"n1\",\"code\":1,"
      "\"stderr\":[\"a\",\"b\"]}", "rank 0 on n1 exited with code 1; its last line: b"},
+    {"{\"event\":\"still\",\"round\":0,\"ranks\":[5],\"proven\":false,"
+     "\"why\":\"rank 5 (n3) is behind the others\"}",
+     "rank 5 (n3) is behind the others: it may be at work"},
+    {"{\"event\":\"still\",\"round\":0,\"ranks\":[5],\"proven\":true,"
+     "\"why\":\"rank 5 (n3) is stopped by a signal\"}",
+     "rank 5 (n3) is stopped by a signal"},
+    {"{\"event\":\"moves\",\"round\":0,\"stood_ms\":20500}",
+     "the program goes on after 20.5 s"},
     {"{\"event\":\"round_end\",\"round\":0,\"cause\":\"node\",\"why\":\"n2 was silent\","
      "\"step\":122,\"committed\":[0,120],\"pending\":null,\"restarts\":0}",
      "round 0 ends: n2 was silent; at step 122; committed step 120 of round 0"},

@@ -369,6 +369,20 @@ static void lapsed_lease_costs_no_restart(void **state)
     dlr_policy_free(p);
 }
 
+static void hang_ends_the_round_and_costs_a_restart(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_hang(p, 9, "of another round", 100);
+    dlr_policy_hang(p, 0, "ranks 0 and 1 wait for each other", 110);
+    dlr_policy_hang(p, 0, "once more", 115);
+    policy_all_clean(p, 0, 120);
+    assert_int_equal(dlr_policy_restarts(p), 1);
+    assert_string_equal(l.text, "end0 hang meet ");
+    dlr_policy_free(p);
+}
+
 static void lapse_told_late_explains_the_kills(void **state)
 {
     struct policy_log l;
@@ -589,6 +603,7 @@ int main(void)
         cmocka_unit_test(a_program_that_wants_another_state_ends_the_run),
         cmocka_unit_test(missing_agents_are_done_without_when_enough_came),
         cmocka_unit_test(lapsed_lease_costs_no_restart),
+        cmocka_unit_test(hang_ends_the_round_and_costs_a_restart),
         cmocka_unit_test(lapse_told_late_explains_the_kills),
         cmocka_unit_test(signal_ends_the_round_and_the_run),
         cmocka_unit_test(restarts_used_before_a_requeue_count),

@@ -29,7 +29,7 @@ static const char *const values[][4] = {
     [DLR_OPT_BEAT] = {"11ms:3", "12ms:4", "13ms:5", "14ms:6"},
     [DLR_OPT_EVERY] = {"11", "12s", "13", "14s"},
     [DLR_OPT_COPIES] = {"none", "partner:2", "xor:4", "rs:8+2"},
-    [DLR_OPT_SPAN] = {"11m", "12m", "off", "500ms"},
+    [DLR_OPT_SPAN] = {"11s", "12s", "off", "500ms"},
     [DLR_OPT_RATE] = {"11m", "auto", "off", "14k"},
     [DLR_OPT_COUNT] = {"11", "auto", "0", "14"},
     [DLR_OPT_PPM] = {"1.1%", "2%", "off", "0.0003%"},
@@ -41,6 +41,7 @@ static const char *const values[][4] = {
     [DLR_OPT_TRANSPORT] = {"stream", "ucx", "auto", "stream"},
     [DLR_OPT_BIND] = {"numa", "cores", "off", "cores"},
     [DLR_OPT_WATCH] = {"all", "off", "auto", "all"},
+    [DLR_OPT_HANG] = {"act", "off", "name", "act"},
     [DLR_OPT_REORDER] = {"always", "auto", "never", "auto"},
     [DLR_OPT_ROUNDS] = {"first", "always", "off", "always"},
 };
