@@ -41,7 +41,9 @@ enum dlr_look_state {
 struct dlr_look_comm {
     uint64_t id, parent;
     uint32_t size, my_rank;
-    /* of the last operation; op: interpose's number of the call, 0 none */
+    /* of the last operation; op: the number of the call (interpose/calls/calls.h), 0
+     * none, or not known
+     */
     uint32_t op, type, root;
     uint32_t lost; /* operations of which nothing is known */
     /* operations counted at their begin and at their end: inside while entered > left

@@ -70,7 +70,7 @@ struct dlr_watch_comm {
     _Atomic uint32_t my_rank;
     _Atomic uint32_t version;
     _Atomic uint32_t
-        op; /* of the last operation, as are type, root and bytes; 0: none */
+        op; /* of the last operation, as are type, root and bytes; 0: none known */
     _Atomic uint32_t type;
     _Atomic uint32_t root;
     _Atomic uint32_t lost;

@@ -48,7 +48,7 @@ void dlr_blames_obstacle(struct dlr_blames *s, uint32_t rank, enum dlr_blame how
 static int compare_calls(const struct dlr_blames *s, const struct dlr_look_comm *a,
                          const struct dlr_look_comm *b)
 {
-    if (a->op != b->op)
+    if (s->by_call && a->op != b->op)
         return a->op < b->op ? -1 : 1;
     if (s->by_root && a->root != b->root)
         return a->root < b->root ? -1 : 1;
@@ -113,11 +113,12 @@ static uint32_t end_of_operation(struct dlr_blames *s, uint32_t group, uint32_t 
     const uint64_t number = member_at(s, group, from)->entered;
     uint32_t to = from;
 
-    s->by_root = s->by_size = true;
+    s->by_call = s->by_root = s->by_size = true;
     while (to < s->g->groups[group].count &&
            member_at(s, group, to)->entered == number) {
         const struct dlr_look_comm *comm = member_at(s, group, to++)->comm;
 
+        s->by_call = s->by_call && comm->op != 0;
         s->by_root = s->by_root && comm->root != NO_ROOT;
         s->by_size = s->by_size && comm->type != 0;
     }

@@ -11,7 +11,7 @@ struct dlr_blames {
     uint8_t *blames;  /* enum dlr_blame, of each rank */
     uint64_t *inside; /* of each group: the last operation waited for with INSIDE */
     bool proven;      /* that deadlocks are; true at the beginning */
-    bool by_root, by_size; /* calls differ where these do */
+    bool by_call, by_root, by_size; /* calls differ where these do */
 };
 
 /* Blames the ranks for which others wait, those that disagree, and those that hold each

@@ -330,6 +330,16 @@ static void mismatch_of_two_names_both(void **state)
     rig_expect(&rig, STUCK, DLR_BLAME_MISMATCH, "0 1");
 }
 
+static void one_whose_call_is_not_known_is_no_mismatch(void **state)
+{
+    start_without(4, 4, 4);
+    rig_enter(&rig, 3, WORLD, RIG_BCAST);
+    rig.looks[3].comms[0].entered = rig.looks[0].comms[0].entered;
+    rig_expect(&rig, STUCK, DLR_BLAME_MISMATCH, "3");
+    rig.looks[2].comms[0].op = 0;
+    rig_expect(&rig, STILL, DLR_BLAME_NETWORK, "0 1 2 3");
+}
+
 static void what_not_all_say_is_not_compared(void **state)
 {
     start_without(3, 3, 3);
@@ -522,6 +532,7 @@ int main(int argc, char **argv)
         TEST(mismatch_names_those_that_differ),
         TEST(mismatch_of_two_names_both),
         TEST(what_not_all_say_is_not_compared),
+        TEST(one_whose_call_is_not_known_is_no_mismatch),
         TEST(state_of_the_process_says_what_it_is),
         TEST(one_stopped_inside_a_collective_is_named),
         TEST(stopped_or_suspended_job_is_not_hung),
