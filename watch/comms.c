@@ -82,6 +82,37 @@ int dlr_watch_comm_open(struct dlr_watch_page *page,
     return line;
 }
 
+static void put(struct dlr_watch_comm *comm, const struct dlr_watch_state *state,
+                uint64_t now_ns)
+{
+    if (DLR_WATCH_GET(comm->entered) != state->entered)
+        DLR_WATCH_PUT(comm->entered_ns, now_ns);
+    if (DLR_WATCH_GET(comm->left) != state->left)
+        DLR_WATCH_PUT(comm->left_ns, now_ns);
+    DLR_WATCH_PUT(comm->op, state->op);
+    DLR_WATCH_PUT(comm->type, state->type);
+    DLR_WATCH_PUT(comm->root, state->root);
+    DLR_WATCH_PUT(comm->lost, state->lost);
+    DLR_WATCH_PUT(comm->bytes, state->bytes);
+    DLR_WATCH_PUT(comm->entered, state->entered);
+    DLR_WATCH_PUT(comm->left, state->left);
+}
+
+bool dlr_watch_comm_put(struct dlr_watch_page *page, int line, uint64_t id,
+                        const struct dlr_watch_state *state, uint64_t now_ns)
+{
+    struct dlr_watch_comm *comm = line >= 0 ? &page->comms[line] : NULL;
+    bool ours;
+
+    if (!comm || DLR_WATCH_GET(comm->id) != id || !dlr_watch_begin(&comm->version))
+        return false;
+    ours = DLR_WATCH_GET(comm->id) == id;
+    if (ours)
+        put(comm, state, now_ns);
+    dlr_watch_end(&comm->version);
+    return ours;
+}
+
 void dlr_watch_comm_close(struct dlr_watch_page *page, int line, uint64_t id)
 {
     struct dlr_watch_comm *comm = line >= 0 ? &page->comms[line] : NULL;

@@ -5,6 +5,8 @@
 #ifndef DLR_WATCH_COMMS_H
 #define DLR_WATCH_COMMS_H
 
+#include <stdbool.h>
+
 #include "watch/page.h"
 
 /* A communicator as its members know it. id is equal on all of them; entered and left:
@@ -22,6 +24,18 @@ struct dlr_watch_member {
  */
 int dlr_watch_comm_open(struct dlr_watch_page *page,
                         const struct dlr_watch_member *member, uint64_t now_ns);
+
+/* What a communicator's line says as a whole. */
+struct dlr_watch_state {
+    uint32_t op, type, root, lost;
+    uint64_t entered, left, bytes;
+};
+
+/* For who tells the state now and then, and not each operation; now_ns: when it has
+ * changed. False: the line is another's by now, or is being written; open it again.
+ */
+bool dlr_watch_comm_put(struct dlr_watch_page *page, int line, uint64_t id,
+                        const struct dlr_watch_state *state, uint64_t now_ns);
 
 /* The communicator is freed; its line is free, unless it is another's by now. */
 void dlr_watch_comm_close(struct dlr_watch_page *page, int line, uint64_t id);

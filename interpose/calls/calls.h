@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of MPI's calls that are wrapped, as constants: interpose/calls/mpi.calls. */
+/* The tables of the calls that watch pages name, as constants: MPI's, which are wrapped
+ * (interpose/calls/mpi.calls), and those of torch.distributed (torch.calls).
+ */
 #ifndef DLR_INTERPOSE_CALLS_CALLS_H
 #define DLR_INTERPOSE_CALLS_CALLS_H
 
@@ -61,10 +63,24 @@ enum dlr_mpi_number {
 #undef CALL
 #undef WIDE
 
+/* Those of torch.distributed: interpose/calls/torch.calls. */
+#define CALL(name) DLR_TORCH_##name,
+enum dlr_torch_number {
+    DLR_CALL_TORCH = 1023, /* none of them */
+#include "interpose/calls/torch.calls"
+    DLR_TORCH_END
+};
+#undef CALL
+
 /* By number; that of 0 has no name. */
 extern const struct dlr_mpi_call dlr_mpi_calls[DLR_CALL_COUNT];
 
-/* The name of a number that came in a watch page, NULL for one that there is not. */
+/* The name of a number that came in a watch page, "MPI_Send" or "all_reduce"; NULL for one
+ * that there is not.
+ */
 const char *dlr_mpi_call_name(uint32_t number);
+
+/* The number of "all_reduce" and alike; 0: there is none. */
+uint32_t dlr_torch_call_number(const char *name);
 
 #endif

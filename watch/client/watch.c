@@ -11,6 +11,9 @@
 #include "common/base/str.h"
 #include "common/local/agent_socket.h"
 #include "common/local/program_rank.h"
+#include "interpose/calls/calls.h"
+#include "watch/comms.h"
+#include "watch/look.h"
 #include "watch/map.h"
 #include "watch/write.h"
 
@@ -19,6 +22,9 @@
 
 struct dlr_watch {
     struct dlr_watch_map map;
+    bool tells_calls; /* and nobody else did when it began to */
+    unsigned nwaits;
+    int waits[DLR_WATCH_WAITS]; /* lines of the page */
 };
 
 static uint64_t now(void)
@@ -126,11 +132,85 @@ void dlr_watch_resume(struct dlr_watch *w)
         dlr_watch_put_flag(w->map.page, DLR_WATCH_PAUSED, false);
 }
 
+uint32_t dlr_watch_call_number(const char *name)
+{
+    return dlr_torch_call_number(name);
+}
+
+int dlr_watch_rank(const struct dlr_watch *w)
+{
+    return w->map.page ? w->map.page->rank : -1;
+}
+
+static void begin_calls(struct dlr_watch *w)
+{
+    struct dlr_watch_page *page = w->map.page;
+
+    if (w->tells_calls || DLR_WATCH_GET(page->flags) & DLR_WATCH_SEEN_CALLS)
+        return;
+    dlr_watch_put_flag(page, DLR_WATCH_SEEN_CALLS, true);
+    w->tells_calls = true;
+}
+
+int dlr_watch_put_group(struct dlr_watch *w, const struct dlr_watch_group *group)
+{
+    const struct dlr_watch_member member = {.id = group->id,
+                                            .size = group->size,
+                                            .my_rank = group->my_rank,
+                                            .lost = group->lost,
+                                            .entered = group->entered,
+                                            .left = group->left};
+    const struct dlr_watch_state state = {.op = group->call,
+                                          .type = group->item,
+                                          .root = group->root,
+                                          .lost = group->lost,
+                                          .entered = group->entered,
+                                          .left = group->left,
+                                          .bytes = group->bytes};
+    struct dlr_watch_page *page = w->map.page;
+    int line;
+
+    if (!page || group->id <= DLR_LOOK_WORLD)
+        return page ? -EINVAL : 0;
+    begin_calls(w);
+    line = dlr_watch_comm_open(page, &member, now());
+    return dlr_watch_comm_put(page, line, group->id, &state, now()) ? 0 : -ENOSPC;
+}
+
+void dlr_watch_del_group(struct dlr_watch *w, uint64_t id)
+{
+    struct dlr_watch_page *page = w->map.page;
+
+    for (int i = 0; page && id > DLR_LOOK_WORLD && i < DLR_WATCH_COMMS; i++)
+        dlr_watch_comm_close(page, i, id);
+}
+
+void dlr_watch_put_waits(struct dlr_watch *w, const struct dlr_watch_wait *waits,
+                         unsigned n)
+{
+    struct dlr_watch_page *page = w->map.page;
+
+    if (!page)
+        return;
+    for (unsigned i = 0; i < w->nwaits; i++)
+        dlr_watch_clear(page, w->waits[i], now());
+    w->nwaits = 0;
+    for (unsigned i = 0; i < n && i < DLR_WATCH_WAITS; i++) {
+        begin_calls(w);
+        w->waits[w->nwaits++] = dlr_watch_block(
+            page, waits[i].tid, waits[i].call, waits[i].group, waits[i].peer,
+            waits[i].tag, waits[i].bytes, waits[i].since_ns);
+    }
+}
+
 /* A rank whose calls are told has left with MPI_Finalize: until then others wait for it. */
 void dlr_watch_close(struct dlr_watch *w)
 {
     if (!w)
         return;
+    dlr_watch_put_waits(w, NULL, 0);
+    if (w->map.page && w->tells_calls)
+        dlr_watch_put_flag(w->map.page, DLR_WATCH_SEEN_CALLS, false);
     if (w->map.page && !(DLR_WATCH_GET(w->map.page->flags) & DLR_WATCH_SEEN_CALLS))
         dlr_watch_put_flag(w->map.page, DLR_WATCH_FINISHED, true);
     dlr_watch_map_close(&w->map);

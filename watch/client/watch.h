@@ -54,7 +54,54 @@ void dlr_watch_phase(struct dlr_watch *w, const char *name, unsigned limit_s);
 void dlr_watch_pause(struct dlr_watch *w);
 void dlr_watch_resume(struct dlr_watch *w);
 
-/* The program has no steps any more. Accepts NULL. */
+/* Groups: where a program stands that communicates otherwise than by MPI, which has its
+ * own (docs/watch.md). For who looks now and then, from another thread than the one that
+ * tells steps, but from one at a time. dlrover.bind() tells those of torch.distributed.
+ */
+struct dlr_watch_group {
+    uint64_t id; /* equal on all members, and of no other group; above 1 */
+    uint32_t size, my_rank;
+    uint64_t entered, left; /* operations of it that were begun and that have ended */
+    /* Of the last that was begun: its number (dlr_watch_call_number()), 0 not known; bytes of
+     * an element where all members must name the same number of bytes, else 0; the root,
+     * UINT32_MAX where there is none.
+     */
+    uint32_t call, item, root;
+    uint32_t
+        lost; /* operations of which nothing is known: of its members none is named */
+    uint64_t bytes;
+};
+
+/* A thread that stands in a call. */
+struct dlr_watch_wait {
+    uint64_t group;
+    int32_t peer, tag; /* peer: in the group's ranks, -1 any, -2 the whole group */
+    uint32_t tid;      /* gettid() of it */
+    uint32_t call;
+    uint64_t bytes;
+    uint64_t since_ns; /* CLOCK_BOOTTIME */
+};
+#define DLR_WATCH_WAITS 4 /* more of a process are not told */
+
+/* The number of "all_reduce", "barrier", "send" and alike, as torch.distributed calls
+ * them; 0: there is none.
+ */
+uint32_t dlr_watch_call_number(const char *name);
+
+/* The rank as which the process is watched; -1: it is not. */
+int dlr_watch_rank(const struct dlr_watch *w);
+
+/* Where a group stands. -ENOSPC: there is no line for it; 0 where nobody watches. */
+int dlr_watch_put_group(struct dlr_watch *w, const struct dlr_watch_group *group);
+
+/* The group is no more. */
+void dlr_watch_del_group(struct dlr_watch *w, uint64_t id);
+
+/* All threads that stand in calls now, n of them; those told before do not any more. */
+void dlr_watch_put_waits(struct dlr_watch *w, const struct dlr_watch_wait *waits,
+                         unsigned n);
+
+/* The program has no steps and no groups any more. Accepts NULL. */
 void dlr_watch_close(struct dlr_watch *w);
 
 #ifdef __cplusplus

@@ -74,6 +74,19 @@ static void names_come_from_numbers(void **state)
     assert_null(dlr_mpi_call_name(UINT32_MAX));
 }
 
+static void calls_of_pytorch_have_numbers_of_their_own(void **state)
+{
+    assert_true((int)DLR_CALL_TORCH >= (int)DLR_CALL_COUNT);
+    assert_true(DLR_TORCH_END <= 4096); /* more than a reader of pages takes */
+    for (uint32_t i = DLR_CALL_TORCH + 1; i < DLR_TORCH_END; i++)
+        assert_int_equal(dlr_torch_call_number(dlr_mpi_call_name(i)), i);
+    assert_string_equal(dlr_mpi_call_name(DLR_TORCH_all_reduce), "all_reduce");
+    assert_null(dlr_mpi_call_name(DLR_CALL_TORCH));
+    assert_null(dlr_mpi_call_name(DLR_TORCH_END));
+    assert_int_equal(dlr_torch_call_number("MPI_Send"), 0);
+    assert_int_equal(dlr_torch_call_number(""), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -81,6 +94,7 @@ int main(void)
         cmocka_unit_test(each_call_has_one_line),
         cmocka_unit_test(a_twin_follows_its_call),
         cmocka_unit_test(names_come_from_numbers),
+        cmocka_unit_test(calls_of_pytorch_have_numbers_of_their_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -229,6 +229,101 @@ static void where_calls_are_told_to_close_is_not_to_leave(void **state)
     assert_false(look().finished);
 }
 
+static const struct dlr_watch_group group = {.id = 7,
+                                             .size = 3,
+                                             .my_rank = 2,
+                                             .entered = 5,
+                                             .left = 4,
+                                             .call = 1024,
+                                             .item = 4,
+                                             .root = UINT32_MAX,
+                                             .bytes = 400};
+
+static void groups_are_told_as_they_are(void **state)
+{
+    struct dlr_watch_group now = group;
+    struct dlr_watch *w;
+    struct dlr_look seen;
+
+    assert_int_equal(dlr_watch_open(&w), 0);
+    assert_int_equal(dlr_watch_rank(w), agent.page->rank);
+    assert_int_equal(look().data, DLR_LOOK_STEPS);
+    assert_int_equal(dlr_watch_put_group(w, &now), 0);
+    seen = look();
+    assert_true(seen.data == DLR_LOOK_CALLS_TOO && seen.ncomms == 1);
+    assert_true(seen.comms[0].id == 7 && seen.comms[0].size == 3 &&
+                seen.comms[0].my_rank == 2 && seen.comms[0].op == 1024 &&
+                seen.comms[0].type == 4 && seen.comms[0].root == UINT32_MAX &&
+                seen.comms[0].entered == 5 && seen.comms[0].left == 4 &&
+                seen.comms[0].bytes == 400 && seen.comms[0].lost == 0);
+    now.left = 5;
+    now.call = 0;
+    now.lost = 1;
+    assert_int_equal(dlr_watch_put_group(w, &now), 0);
+    seen = look();
+    assert_true(seen.ncomms == 1 && seen.comms[0].left == 5 && seen.comms[0].op == 0 &&
+                seen.comms[0].lost == 1);
+    assert_true(seen.comms[0].left_ns > seen.comms[0].entered_ns);
+    now.id = DLR_LOOK_WORLD; /* MPI's */
+    assert_int_equal(dlr_watch_put_group(w, &now), -EINVAL);
+    dlr_watch_del_group(w, 7);
+    assert_true(look().ncomms == 0);
+    dlr_watch_close(w);
+    assert_true(look().finished);
+}
+
+static void threads_that_stand_are_told_until_they_go_on(void **state)
+{
+    struct dlr_watch_wait waits[DLR_WATCH_WAITS + 1];
+    struct dlr_watch *w;
+    struct dlr_look seen;
+
+    for (unsigned i = 0; i < DLR_WATCH_WAITS + 1; i++)
+        waits[i] = (struct dlr_watch_wait){.group = 7,
+                                           .peer = (int32_t)i - 2,
+                                           .tid = 40 + i,
+                                           .call = dlr_watch_call_number("recv"),
+                                           .bytes = 8,
+                                           .since_ns = (uint64_t)dlr_now_ns()};
+    assert_int_equal(dlr_watch_open(&w), 0);
+    dlr_watch_put_waits(w, waits, DLR_WATCH_WAITS + 1);
+    seen = look();
+    assert_true(seen.ncalls == DLR_WATCH_WAITS && seen.more_calls == 0);
+    for (unsigned i = 0; i < DLR_WATCH_WAITS; i++)
+        assert_true(seen.in[i].comm == 7 && seen.in[i].call >= 1024 &&
+                    seen.in[i].peer == (int32_t)(seen.in[i].tid - 42));
+    dlr_watch_put_waits(w, waits, 1);
+    assert_true(look().ncalls == 1);
+    dlr_watch_close(w);
+    assert_true(look().ncalls == 0);
+}
+
+static void without_a_job_groups_are_told_to_nobody(void **state)
+{
+    const struct dlr_watch_wait wait = {.group = 7, .tid = 40};
+    struct dlr_watch *w;
+
+    unsetenv("DLROVER_AGENT_SOCKET");
+    assert_int_equal(dlr_watch_open(&w), 0);
+    assert_int_equal(dlr_watch_rank(w), -1);
+    assert_int_equal(dlr_watch_put_group(w, &group), 0);
+    dlr_watch_put_waits(w, &wait, 1);
+    dlr_watch_del_group(w, 7);
+    dlr_watch_close(w);
+}
+
+/* Who tells calls by MPI goes on to after this one has ended. */
+static void another_that_tells_calls_is_not_ended(void **state)
+{
+    struct dlr_watch *w;
+
+    dlr_watch_put_flag(agent.page, DLR_WATCH_SEEN_CALLS, true);
+    assert_int_equal(dlr_watch_open(&w), 0);
+    assert_int_equal(dlr_watch_put_group(w, &group), 0);
+    dlr_watch_close(w);
+    assert_true(look().data == DLR_LOOK_CALLS_TOO && !look().finished);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, start, stop)
@@ -241,6 +336,10 @@ int main(void)
         T(a_forked_child_says_nothing),
         T(two_handles_write_one_page),
         T(where_calls_are_told_to_close_is_not_to_leave),
+        T(groups_are_told_as_they_are),
+        T(threads_that_stand_are_told_until_they_go_on),
+        T(without_a_job_groups_are_told_to_nobody),
+        T(another_that_tells_calls_is_not_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
