@@ -5,6 +5,7 @@ bind() takes a PyTorch model and its optimizer, Checkpoint any arrays.
 """
 from __future__ import annotations
 
+import sys
 import typing
 
 from ._checkpoint import Checkpoint, Error, RoundEnded, SavedRegion
@@ -17,6 +18,11 @@ if typing.TYPE_CHECKING:
     from ._watch import Watch
 
 __all__ = ["Checkpoint", "Error", "RoundEnded", "SavedRegion", "bind", "pause", "phase", "resilient", "round", "watch"]
+
+if "torch" in sys.modules:
+    from ._groups import count_messages
+
+    count_messages()
 
 
 def bind(model: torch.nn.Module, optimizer: typing.Any = None, extra: typing.Any = None,

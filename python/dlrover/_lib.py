@@ -76,6 +76,11 @@ CALLS = {
     "dlr_watch_phase": (None, HANDLE, ctypes.c_char_p, ctypes.c_uint),
     "dlr_watch_pause": (None, HANDLE),
     "dlr_watch_resume": (None, HANDLE),
+    "dlr_watch_call_number": (ctypes.c_uint32, ctypes.c_char_p),
+    "dlr_watch_rank": (ctypes.c_int, HANDLE),
+    "dlr_watch_put_group": (ctypes.c_int, HANDLE, ctypes.c_void_p),
+    "dlr_watch_del_group": (None, HANDLE, ctypes.c_uint64),
+    "dlr_watch_put_waits": (None, HANDLE, ctypes.c_void_p, ctypes.c_uint),
     "dlr_watch_close": (None, HANDLE),
 }
 

@@ -22,6 +22,7 @@ ERROR_S = 0.5  # for the program's own calls to fail, before an exception is rai
 WORD_S = 3  # a failed call may have heard of a lost node before the supervisor has
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR",
          "MASTER_PORT")
+OWN_THREADS = ("dlrover-round", "dlrover-watch")
 PREFIXES = ("SLURM_", "SLURMD_", "DLROVER_")
 
 
@@ -245,7 +246,7 @@ class Round:
         if _groups():
             yield f"{where} its process group is still there"
         for thread in threading.enumerate():
-            if thread not in self._threads and thread.name != "dlrover-round" and self._threads:
+            if thread not in self._threads and thread.name not in OWN_THREADS and self._threads:
                 yield f"{where} thread '{thread.name}' that was started in it still runs"
         for child in multiprocessing.active_children():
             yield f"{where} process '{child.name}' ({child.pid}) that was started in it still runs"

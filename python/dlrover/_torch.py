@@ -18,10 +18,12 @@ if typing.TYPE_CHECKING:
 
 from . import _joined, _random
 from ._checkpoint import Checkpoint, Error
+from ._groups import watched
 from ._objects import has_state
 from ._optimizer import Rest
 from ._source import Source
 from ._tree import NOTE, OPTIONS, RANDOM, Tree, decode_note
+from ._watch import watch
 
 LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is due
 UNFIT = "tensors of it are in the model, which must not be used: make model and optimizer anew"
@@ -483,4 +485,6 @@ class Bound:
 def bind(model: torch.nn.Module, optimizer: typing.Any = None,
          extra: typing.Any = None, replicated: bool | None = False, **more: typing.Any) -> Bound:
     """See Bound; more are sources, objects to keep, and the options of Checkpoint."""
+    if watched():
+        watch()
     return Bound(model, optimizer, extra, replicated, **more)

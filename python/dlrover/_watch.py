@@ -7,9 +7,11 @@ import ctypes
 import errno
 import os
 import re
+import sys
+import threading
 import typing
 
-from . import _lib
+from . import _groups, _lib
 from ._checkpoint import Error
 
 UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -37,6 +39,8 @@ class Watch:
         self._pid, self._round = os.getpid(), os.environ.get("DLROVER_ROUND")
         self._phases: list[tuple[str, int]] = []
         self._pauses = 0
+        self._seen: str | None = None
+        self._changing = threading.RLock()  # the handle, and its phase
         rc = lib.dlr_watch_open(self._handle)
         if rc == -errno.EINVAL:
             raise Error(errno.EINVAL, "the environment names a rank that cannot be")
@@ -64,9 +68,19 @@ class Watch:
 
     def close(self) -> None:
         """The program has no steps any more."""
-        if self._handle:
-            lib.dlr_watch_close(self._handle)
-            self._handle = ctypes.c_void_p()
+        if self._pid != os.getpid():
+            self._changing = threading.RLock()  # a thread of the parent may have had it
+        with self._changing:
+            if self._handle:
+                lib.dlr_watch_close(self._handle)
+                self._handle = ctypes.c_void_p()
+
+    def see_phase(self, name: str | None) -> None:
+        """What the program is seen to do in place of steps; what it says itself goes before."""
+        with self._changing:
+            if name != self._seen:
+                self._seen = name
+                self._show_phase()
 
     def __enter__(self) -> Watch:
         return self
@@ -76,19 +90,22 @@ class Watch:
 
     def _show_phase(self) -> None:
         if self._handle:
-            name, limit_s = self._phases[-1] if self._phases else (None, 0)
+            name, limit_s = self._phases[-1] if self._phases else (self._seen, 0)
             lib.dlr_watch_phase(self._handle, name and name.encode(errors="replace"), limit_s)
 
     @contextlib.contextmanager
     def phase(self, name: str, limit: float | str | None = None) -> typing.Iterator[None]:
         """See dlrover.phase()."""
-        self._phases.append((name, limit_seconds(limit)))
-        self._show_phase()
+        limit_s = limit_seconds(limit)
+        with self._changing:
+            self._phases.append((name, limit_s))
+            self._show_phase()
         try:
             yield
         finally:
-            self._phases.pop()
-            self._show_phase()
+            with self._changing:
+                self._phases.pop()
+                self._show_phase()
 
     @contextlib.contextmanager
     def pause(self) -> typing.Iterator[None]:
@@ -105,6 +122,23 @@ class Watch:
 
 
 _of_process: Watch | None = None
+_reader: _groups.Reader | None = None
+
+
+def _see_phase(name: str | None) -> None:
+    if _of_process is not None and _of_process.is_of_now():
+        _of_process.see_phase(name)
+
+
+def _see_calls() -> None:
+    """From now on what PyTorch does is told, too, where the job asks for it; in a forked child not."""
+    global _reader  # pylint: disable=global-statement
+    if "torch" not in sys.modules or not _groups.watched() or (_reader and _reader.pid != os.getpid()):
+        return
+    if _reader is None or _reader.ended:
+        handle = ctypes.c_void_p()
+        if lib.dlr_watch_open(handle) == 0:
+            _reader = _groups.Reader(lib, handle, _see_phase)
 
 
 def watch(total: int | None = None) -> Watch:
@@ -112,6 +146,7 @@ def watch(total: int | None = None) -> Watch:
     global _of_process  # pylint: disable=global-statement
     if _of_process is None or not _of_process.is_of_now():
         _of_process = Watch()
+    _see_calls()
     if total is not None:
         _of_process.total(total)
     return _of_process

@@ -143,6 +143,14 @@ with open(f"{sys.argv[1]}/manifest-0-3.json", "w") as file:
 END
 }
 
+@test "where ranks stand in torch.distributed is on their pages, and who is to blame, a current PyTorch" {
+    make_judge "$BATS_TEST_TMPDIR/judge"
+    run "$python" tests/python/python_collectives.py "$BATS_TEST_TMPDIR/judge"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${lines[-1]}" = "ok, 7" ]
+}
+
 @test "files: bad, lost and pruned manifests, and a bit flipped in manifest, header and note" {
     local seed=${SEED:-$RANDOM}
 

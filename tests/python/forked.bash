@@ -19,3 +19,9 @@ start_python() { # PYTHON MODULE…
 stop_python() {
     [[ ! -s $BATS_FILE_TMPDIR/python.pid ]] || kill "$(<"$BATS_FILE_TMPDIR/python.pid")" || true
 }
+
+# Makes what says whom the watch pages of ranks blame: judge_pages.c.
+make_judge() { # FILE
+    "${CC:-cc}" -std=c11 -D_GNU_SOURCE -I. -o "$1" tests/python/judge_pages.c watch/read.c watch/judge/*.c \
+        interpose/calls/calls.c common/base/str.c common/base/clock.c -lxxhash
+}

@@ -77,6 +77,14 @@ spoil() { # FILE
     [ "$status" -eq 0 ]
 }
 
+@test "where ranks stand in torch.distributed is on their pages, and who is to blame" {
+    make_judge "$BATS_TEST_TMPDIR/judge"
+    run "$python" tests/python/python_collectives.py "$BATS_TEST_TMPDIR/judge"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${lines[-1]}" = "ok, 7" ]
+}
+
 @test "a killed training with Adam ends with the same bits" {
     train adam
     [ "${again%%$'\n'*}" = "from 5" ]
