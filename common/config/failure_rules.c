@@ -23,6 +23,10 @@ static int parse_class(const char *word, struct dlr_failure_rule *ret)
         ret->of = DLR_FAILURE_NODE;
         return 0;
     }
+    if (dlr_streq(word, "memory")) {
+        ret->of = DLR_FAILURE_MEMORY;
+        return 0;
+    }
     if (!code || !*code || strlen(code) > 3 ||
         strspn(code, "0123456789") != strlen(code))
         return -EINVAL;
@@ -45,8 +49,10 @@ static int parse_rule(char *word, struct dlr_failure_rule *ret)
     if (i == NACTIONS || parse_class(word, ret) < 0)
         return -EINVAL;
     ret->action = (enum dlr_failure_action)i;
-    return ret->of == DLR_FAILURE_NODE && ret->action == DLR_FAILURE_ELSEWHERE ? -EINVAL
-                                                                               : 0;
+    return (ret->of == DLR_FAILURE_NODE || ret->of == DLR_FAILURE_MEMORY) &&
+                   ret->action == DLR_FAILURE_ELSEWHERE
+               ? -EINVAL
+               : 0;
 }
 
 static const struct dlr_failure_rule *find(const struct dlr_failure_rules *r,
@@ -96,6 +102,7 @@ int dlr_failure_rules_show(const struct dlr_failure_rules *r, char *buf, size_t 
         rc = dlr_format(buf + at, size - at, "%s%s:%s", i ? "," : "",
                         rule->of == DLR_FAILURE_NODE      ? "node"
                         : rule->of == DLR_FAILURE_PROCESS ? "process"
+                        : rule->of == DLR_FAILURE_MEMORY  ? "memory"
                                                           : word,
                         actions[rule->action]);
         if (rc < 0)
@@ -122,4 +129,11 @@ enum dlr_failure_action dlr_failure_rules_node(const struct dlr_failure_rules *r
     const struct dlr_failure_rule *rule = find(r, DLR_FAILURE_NODE, 0);
 
     return rule ? rule->action : DLR_FAILURE_RESTARTS;
+}
+
+enum dlr_failure_action dlr_failure_rules_memory(const struct dlr_failure_rules *r)
+{
+    const struct dlr_failure_rule *rule = find(r, DLR_FAILURE_MEMORY, 0);
+
+    return rule ? rule->action : DLR_FAILURE_REQUEUES;
 }

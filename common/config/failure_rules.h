@@ -12,12 +12,14 @@ enum dlr_failure_class {
     DLR_FAILURE_PROCESS, /* a task of the program failed, whatever its code */
     DLR_FAILURE_EXIT,    /* it ended with this code; 128 and a signal's number */
     DLR_FAILURE_NODE,    /* a node was lost */
+    DLR_FAILURE_MEMORY,  /* a task failed since it was given too little memory */
 };
 
 enum dlr_failure_action {
     DLR_FAILURE_RESTARTS,  /* a new round */
     DLR_FAILURE_ELSEWHERE, /* the same, and the node where it failed first sits out */
-    DLR_FAILURE_REQUEUES,  /* the job goes back into the queue */
+    DLR_FAILURE_REQUEUES,  /* the job goes back into the queue; for want of memory:
+                            * with more, and a new round where it gets none */
     DLR_FAILURE_STOPS,     /* the run ends, with the program's code */
 };
 
@@ -32,7 +34,7 @@ struct dlr_failure_rules {
 
 #define DLR_FAILURE_RULES_WANT                                                         \
     "CLASS:ACTION[,...], such as 'exit-17:stop,node:requeue', of process and exit-N "  \
-    "with restart, elsewhere, requeue or stop, and of node without elsewhere"
+    "with restart, elsewhere, requeue or stop, of node and memory without elsewhere"
 
 union dlr_opt_value;
 
@@ -46,5 +48,9 @@ int dlr_failure_rules_show(const struct dlr_failure_rules *r, char *buf, size_t 
 enum dlr_failure_action dlr_failure_rules_exit(const struct dlr_failure_rules *r,
                                                int code);
 enum dlr_failure_action dlr_failure_rules_node(const struct dlr_failure_rules *r);
+/* When the kernel has killed a process of it for want of memory, and no rule for its
+ * code says that there is no other round.
+ */
+enum dlr_failure_action dlr_failure_rules_memory(const struct dlr_failure_rules *r);
 
 #endif

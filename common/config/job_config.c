@@ -32,7 +32,7 @@ const struct dlr_opt dlr_job_config_opts[] = {
     {"max-restarts", DLR_OPT_RATIO, FIELD(max_restarts), "10/1h", "N[/TIME]",
      "give up after N restarts within the time, 1h if none is said, caused by the program itself"},
     {"on", DLR_OPT_FAILURES, FIELD(on), "", "CLASS:ACTION,...",
-     "failures (process, exit-N, node) that lead to restart, elsewhere, requeue or stop"},
+     "failures (process, exit-N, node, memory) that lead to restart, elsewhere, requeue or stop"},
     {"state-dir", DLR_OPT_PATH, FIELD(state_dir), "", "DIR",
      "directory on a shared file system for journal and state, $HOME/.dlrover when empty"},
     /* settings, from here on: DLR_JOB_CONFIG_OPTIONS */

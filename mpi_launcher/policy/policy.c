@@ -96,6 +96,11 @@ void dlr_policy_give_up(struct dlr_policy *p, const char *why)
     happens(p, DLR_EVENT_GIVE_UP, why, 0);
 }
 
+void dlr_policy_starves(struct dlr_policy *p, const char *why)
+{
+    happens(p, DLR_EVENT_STARVES, why, 0);
+}
+
 void dlr_policy_planned(struct dlr_policy *p, int rc, const unsigned char *member,
                         const char *why, int64_t now_ms)
 {

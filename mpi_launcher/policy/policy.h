@@ -100,6 +100,10 @@ void dlr_policy_restore_refused(struct dlr_policy *p, uint32_t round, const char
 const char *dlr_policy_failure(const struct dlr_policy *p);
 /* Instead of a plan: the run ends. */
 void dlr_policy_give_up(struct dlr_policy *p, const char *why);
+/* Nor this one: more memory would do, and only a requeued job can get it.
+ * dlr_policy_requeue_cancel(): it gets none.
+ */
+void dlr_policy_starves(struct dlr_policy *p, const char *why);
 /* A task of the round has started. When srun ends in two rounds in a row and had
  * started none, no third is begun: it would be refused, too. A code of 0 is the run's
  * only where one has.

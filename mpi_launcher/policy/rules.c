@@ -55,6 +55,7 @@ const struct dlr_policy_rule dlr_policy_rules[] = {
     R(RENDEZVOUS, PLANNED, always, prepare, PREPARE),
     R(RENDEZVOUS, TOO_FEW, late_ones_may_come, await_one_more, AGENTS),
     R(RENDEZVOUS, TOO_FEW, always, persist_to_requeue, PERSIST),
+    R(RENDEZVOUS, STARVES, always, persist_to_requeue, PERSIST),
     R(RENDEZVOUS, NOT_MET, another_try_is_left, count_failed_try, NEXT),
     R(RENDEZVOUS, NOT_MET, always, finish_no_rendezvous, DONE),
     R(RENDEZVOUS, GIVE_UP, always, finish_given_up, DONE),

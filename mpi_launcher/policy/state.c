@@ -27,7 +27,7 @@ static const char *const state_names[] = {
 static const char *const event_names[] = {
     "at once", "limit", "start", "adopt", "adopt failed", "node up",
     "node dead", "agents gone", "hold", "replan", "planned", "too few",
-    "not met", "give up", "prepared", "copies failed", "started", "queued",
+    "starves", "not met", "give up", "prepared", "copies failed", "started", "queued",
     "launch late", "task failed", "restore failed", "restore refused", "lease expired", "watch lost",
     "stepd lost", "hang", "step ended", "clean", "signal", "sigterm", "fate",
     "persisted", "requeue with job", "requeue cancel", "requeue failed", "controller away", "controller back",

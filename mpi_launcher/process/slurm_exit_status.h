@@ -7,6 +7,9 @@
 #define DLR_SLURM_GONE 3
 #define DLR_SLURM_MISSES 4 /* or does not hear it */
 
+/* requeue: the job cannot get more memory, and is left alone */
+#define DLR_SLURM_NO_MEMORY 3
+
 #define DLR_SLURM_QUEUED 3 /* queued: slurmctld has made no step for that srun yet */
 
 #endif

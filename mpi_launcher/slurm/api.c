@@ -156,6 +156,11 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
     ret->preempted = job->preempt_time != 0;
     ret->expedited = dlr_slurm_is_expedited(job);
     ret->queued = job->submit_time;
+    ret->memory_per_cpu = job->pn_min_memory & MEM_PER_CPU;
+    if (!job->mem_per_tres) /* GPUs have their own */
+        ret->memory_mb = job->pn_min_memory & ~MEM_PER_CPU;
+    ret->nodes_now = job->num_nodes;
+    ret->cpus_now = job->num_cpus;
     slurm_free_job_info_msg(msg);
     return 0;
 }
@@ -194,7 +199,7 @@ static unsigned count_beside(const char *nodes, const char *without)
     return left;
 }
 
-static bool has_word(const char *words, const char *word)
+bool dlr_slurm_has_word(const char *words, const char *word)
 {
     size_t n = strlen(word);
 
@@ -217,7 +222,7 @@ int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned 
         const partition_info_t *part = &msg->partition_array[i];
         unsigned left;
 
-        if (!part->name || !part->nodes || !has_word(partitions, part->name))
+        if (!part->name || !part->nodes || !dlr_slurm_has_word(partitions, part->name))
             continue;
         left = count_beside(part->nodes, without);
         *ret_n = left > *ret_n ? left : *ret_n;
@@ -372,8 +377,11 @@ int dlr_slurm_update_pending(uint32_t job_id, const struct dlr_slurm_update *to,
     }
     if (to->tasks)
         desc.num_tasks = to->tasks;
+    if (to->memory_mb)
+        desc.pn_min_memory = to->memory_mb | (to->memory_per_cpu ? MEM_PER_CPU : 0);
     if (slurm_update_job(&desc) != SLURM_SUCCESS)
-        return slurm_failed(err, "cannot exclude nodes from the job");
+        return slurm_failed(err, to->exclude ? "cannot exclude nodes from the job"
+                                             : "cannot give the job more memory");
     return 0;
 }
 

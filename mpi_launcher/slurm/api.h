@@ -54,6 +54,9 @@ struct dlr_slurm_job {
     uint32_t state;             /* Slurm's base state */
     bool completing, preempted; /* being ended; in the grace of a preemption */
     bool expedited;             /* it begins at once after a requeue, by Slurm */
+    uint64_t memory_mb;         /* of a node, or a CPU; 0: all, or counted otherwise */
+    bool memory_per_cpu;
+    unsigned nodes_now, cpus_now; /* that it has */
     time_t queued; /* when it came into the queue: a former life had ended everywhere */
 };
 int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err);
@@ -62,10 +65,19 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
  */
 bool dlr_slurm_is_listed(const char *list, const char *node);
 
+/* Is it one of the words of "main,low"? */
+bool dlr_slurm_has_word(const char *words, const char *word);
+
 /* How many nodes the largest of the partitions ("main,low") has beside those of
  * without, alive or not. -EIO.
  */
 int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned *ret_n,
+                          struct dlr_err *err);
+
+/* How many MB a job may have on each of so many nodes of the largest of the partitions
+ * that has them, alive or not: what the nodes have, and what the partition allows. -EIO.
+ */
+int dlr_slurm_node_memory(const char *partitions, unsigned nodes, uint64_t *ret_mb,
                           struct dlr_err *err);
 
 /* "runs", "preempted" (it still runs) or "ends": whom a SIGTERM came from. */
@@ -103,7 +115,9 @@ unsigned dlr_slurm_kill_wait(void);
 time_t dlr_slurm_next_begin(int64_t took_s);
 
 struct dlr_slurm_update {
-    const char *exclude; /* nodes that it must not get; "" clears */
+    const char *exclude; /* nodes that it must not get; "" clears, NULL: as it is */
+    uint64_t memory_mb;  /* of a node, or a CPU */
+    bool memory_per_cpu;
     unsigned min_nodes, max_nodes, tasks;
     time_t begin; /* when it may begin */
 };

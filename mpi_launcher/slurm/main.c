@@ -26,7 +26,7 @@ static void usage(FILE *out)
 {
     fputs(
         "usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT "
-        "[INCARNATION [DIR [lost]]]\n"
+        "[INCARNATION [DIR [lost|memory]]]\n"
         "       dlrover-slurm ping\n"
         "       dlrover-slurm fate JOB\n"
         "       dlrover-slurm witness JOB NODE\n"
@@ -36,7 +36,10 @@ static void usage(FILE *out)
         "       dlrover-slurm show SPARES STATE-DIR MOST GROUP [TOPOLOGY-FILE]\n"
         "       dlrover-slurm paths NODES TOPOLOGY-FILE\n"
         "Requeues a job without some nodes ('-': none; which, is kept beside the run's "
-        "DIR; 'lost': no script is left that could go on),\n"
+        "DIR; 'lost': no script is left that could go on; 'memory': with more of it, "
+        "or "
+        "not\n"
+        "at all, which exits with 3),\n"
         "asks whether slurmctld answers, prints whether a job runs, is preempted or "
         "ends,\n"
         "exits with 3 when a node of a job is gone, with 4 when it is silent,\n"
@@ -80,9 +83,12 @@ static int requeue(char **argv)
     struct dlr_requeue r = {.exclude = dlr_streq(argv[1], "-") ? "" : argv[1],
                             .incarnation = UINT32_MAX};
     struct dlr_err err = {0};
-    char ours[4096], times[4096];
+    char ours[4096], times[4096], memory[4096], said[DLR_REQUEUE_SAID];
     int rc;
 
+    if (argv[5] && argv[6] && argv[7] && dlr_streq(argv[7], "memory") &&
+        dlr_format(memory, sizeof(memory), "%s/../.memory", argv[6]) == 0)
+        r.memory_path = memory;
     if (argv[5] && argv[6] &&
         dlr_format(ours, sizeof(ours), "%s/../.excluded", argv[6]) == 0 &&
         dlr_format(times, sizeof(times), "%s/../.requeued", argv[6]) == 0) {
@@ -97,14 +103,17 @@ static int requeue(char **argv)
         usage(stderr);
         return 2;
     }
-    r.script_lost = argv[5] && argv[6] && argv[7];
-    rc = dlr_requeue_job(&r, &err);
+    r.script_lost = argv[5] && argv[6] && argv[7] && dlr_streq(argv[7], "lost");
+    rc = dlr_requeue_job(&r, said, &err);
     if (rc == -ENOTSUP && r.script_lost)
         return cancel(argv[0], &err);
     if (rc < 0)
-        return fail(&err);
-    if (err.code)
-        puts(err.text);
+        return fail(&err), rc == -ENOSPC ? DLR_SLURM_NO_MEMORY : 1;
+    if (said[0])
+        printf("with %s%s%s\n", said, err.code ? ", but " : "",
+               err.code ? err.text : "");
+    else if (err.code)
+        printf("but %s\n", err.text);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "common/base/file.h"
 #include "common/base/str.h"
 #include "mpi_launcher/slurm/api.h"
+#include "mpi_launcher/slurm/more_memory.h"
 
 #define RETRY_MS 200       /* slurmctld has no event for 'the job is pending now' */
 #define PAUSE_MS 5000      /* and is away for longer than the time of a requeue */
@@ -152,6 +153,21 @@ static time_t next_begin(const struct dlr_requeue *r, const struct dlr_slurm_job
     return given_back ? dlr_slurm_next_begin(t.took_s) : 0;
 }
 
+static int try_update(const struct dlr_requeue *r, const struct dlr_slurm_update *to,
+                      int64_t deadline_ms, struct dlr_err *err)
+{
+    int rc;
+
+    for (;;) {
+        rc = dlr_slurm_update_pending(r->job_id, to, err);
+        if (rc == 0)
+            *err = (struct dlr_err){0}; /* of tries before */
+        if (rc != -EAGAIN || dlr_now_ms() + RETRY_MS > deadline_ms)
+            return rc;
+        poll(NULL, 0, RETRY_MS);
+    }
+}
+
 static int update(const struct dlr_requeue *r, const char *list, unsigned tasks,
                   time_t begin, int64_t deadline_ms, struct dlr_err *err)
 {
@@ -160,16 +176,8 @@ static int update(const struct dlr_requeue *r, const char *list, unsigned tasks,
                                         .max_nodes = r->max_nodes,
                                         .tasks = tasks,
                                         .begin = begin};
-    int rc;
 
-    for (;;) {
-        rc = dlr_slurm_update_pending(r->job_id, &to, err);
-        if (rc == 0)
-            *err = (struct dlr_err){0}; /* of tries before */
-        if (rc != -EAGAIN || dlr_now_ms() + RETRY_MS > deadline_ms)
-            return rc;
-        poll(NULL, 0, RETRY_MS);
-    }
+    return try_update(r, &to, deadline_ms, err);
 }
 
 /* slurmctld may go on trying an update for seconds after we are killed. So what it may
@@ -244,15 +252,47 @@ static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                           r->exclude);
 }
 
+/* Before the exclusion, which lets the job begin. */
+static int give_memory(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
+                       const struct dlr_more_memory *m, int64_t deadline_ms,
+                       char *ret_memory, struct dlr_err *err)
+{
+    const struct dlr_slurm_update to = {.memory_mb = m->to_mb,
+                                        .memory_per_cpu = job->memory_per_cpu};
+    int rc;
+
+    dlr_more_memory_count(r->memory_path, m);
+    rc = try_update(r, &to, deadline_ms, err);
+    if (rc == 0)
+        dlr_more_memory_show(job, m, ret_memory, DLR_REQUEUE_SAID);
+    return rc;
+}
+
+static int ask_requeue(const struct dlr_requeue *r, int64_t deadline_ms,
+                       struct dlr_err *err)
+{
+    int rc;
+
+    do {
+        rc = dlr_slurm_requeue(r->job_id, err);
+        if (rc != -EAGAIN && rc != -EIO)
+            break;
+        poll(NULL, 0, RETRY_MS);
+    } while (dlr_now_ms() < deadline_ms);
+    return rc;
+}
+
 /* -EAGAIN, -EIO: slurmctld is away. */
-static int try_to(const struct dlr_requeue *r, struct dlr_err *err)
+static int try_to(const struct dlr_requeue *r, char *ret_memory, struct dlr_err *err)
 {
     int64_t deadline_ms = dlr_now_ms() + r->timeout_ms;
+    struct dlr_more_memory more = {0};
     struct dlr_slurm_job job = {0};
-    struct dlr_err quiet;
+    struct dlr_err quiet, refused = {0};
     time_t begin;
     int rc;
 
+    ret_memory[0] = '\0';
     rc = dlr_slurm_load_job(r->job_id, &job, &quiet);
     if (rc == 0 && job.restarts > r->incarnation) {
         dlr_fail(err, -EALREADY, "somebody has done so before");
@@ -260,24 +300,26 @@ static int try_to(const struct dlr_requeue *r, struct dlr_err *err)
     }
     if (rc < 0)
         job.exc_nodes[0] = '\0';
+    if (r->memory_path &&
+        dlr_more_memory_plan(&job, r->min_nodes, r->memory_path, &more, err) < 0)
+        return -ENOSPC;
     begin = next_begin(r, &job);
-    do {
-        rc = dlr_slurm_requeue(r->job_id, err);
-        if (rc != -EAGAIN && rc != -EIO)
-            break;
-        poll(NULL, 0, RETRY_MS);
-    } while (dlr_now_ms() < deadline_ms);
+    rc = ask_requeue(r, deadline_ms, err);
     if (rc < 0)
         return rc;
+    if (more.to_mb)
+        give_memory(r, &job, &more, deadline_ms, ret_memory, &refused);
     rc = exclude(r, &job, begin, deadline_ms, err);
+    if (rc == 0 && !err->code)
+        *err = refused;
     return rc == -ESRCH ? rc : 0; /* it is being ended: slurmctld left it alone */
 }
 
-int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err)
+int dlr_requeue_job(const struct dlr_requeue *r, char *ret_memory, struct dlr_err *err)
 {
     int rc;
 
-    while ((rc = try_to(r, err)) == -EAGAIN || rc == -EIO) {
+    while ((rc = try_to(r, ret_memory, err)) == -EAGAIN || rc == -EIO) {
         if (!r->script_lost)
             break;
         poll(NULL, 0, PAUSE_MS);

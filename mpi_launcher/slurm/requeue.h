@@ -19,7 +19,11 @@ struct dlr_requeue {
      */
     const char *ours_path, *times_path;
     bool script_lost; /* nothing else would end the job before its time limit */
+    /* it is to get more memory: the file that counts how often it did; NULL: not */
+    const char *memory_path;
 };
+
+#define DLR_REQUEUE_SAID 128
 
 /* Requeue first, then exclude: only a pending job's list may be changed, and it is
  * pending while its processes are still ending. The caller is one of those: run this in
@@ -28,8 +32,9 @@ struct dlr_requeue {
  * -ENOTSUP: it must not be requeued. A job that is being ended (cancelled, over its time) is left alone,
  * -ESRCH. One that is requeued but whose list could not be set, or would leave its
  * partition too few nodes, or that was requeued before, is a success with a text in
- * err.
+ * err. One that cannot get the memory that it is to get is left alone, -ENOSPC.
+ * ret_memory: DLR_REQUEUE_SAID bytes, what it has got, "" nothing.
  */
-int dlr_requeue_job(const struct dlr_requeue *r, struct dlr_err *err);
+int dlr_requeue_job(const struct dlr_requeue *r, char *ret_memory, struct dlr_err *err);
 
 #endif

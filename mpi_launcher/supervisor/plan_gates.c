@@ -10,6 +10,7 @@
 #include "mpi_launcher/supervisor/copies/rejected_copies.h"
 #include "mpi_launcher/supervisor/disk/disk.h"
 #include "mpi_launcher/supervisor/dispatch.h"
+#include "mpi_launcher/supervisor/ending/ending.h"
 #include "mpi_launcher/supervisor/nodes/members.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
@@ -85,6 +86,29 @@ static bool is_stopped(struct dlr_sup *s, const struct dlr_plan *plan)
     return true;
 }
 
+/* The next round would die as this one did. Where only a requeue can help, and the job
+ * can be requeued, that is tried first.
+ */
+static bool is_starved(struct dlr_sup *s, const struct dlr_plan *plan)
+{
+    enum dlr_failure_action action = dlr_failure_rules_memory(&s->conf.on);
+    char why[400];
+
+    (void)plan;
+    if (action == DLR_FAILURE_RESTARTS || !dlr_policy_failure(s->policy) ||
+        !dlr_sup_starves(s->rounds, why, sizeof(why)))
+        return false;
+    if (action == DLR_FAILURE_STOPS && dlr_sup_unwritten(s->disk))
+        return false; /* as a rule's stop */
+    if (action == DLR_FAILURE_STOPS)
+        dlr_policy_give_up(s->policy, why);
+    else if (!dlr_sup_ending_may_get_memory(s->ending))
+        return false;
+    else
+        dlr_policy_starves(s->policy, why);
+    return true;
+}
+
 /* A plan is taken that none of these stops, in this order; who does has told the policy
  * what comes now.
  */
@@ -92,6 +116,7 @@ static bool (*const gates[])(struct dlr_sup *s, const struct dlr_plan *plan) = {
     is_early,    /* the disk had not been read */
     is_foreign,  /* it is of another run */
     is_stopped,  /* the user wants no other round after such a failure */
+    is_starved,  /* it wants more memory than the job has */
     is_misnamed, /* the program's arguments name a node that is lost */
     is_repeated, /* the same failure would end what begins anew */
 };

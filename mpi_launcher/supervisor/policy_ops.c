@@ -11,6 +11,7 @@
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
 #include "mpi_launcher/supervisor/planning/resize.h"
+#include "mpi_launcher/supervisor/rounds/first_cause.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
@@ -97,9 +98,15 @@ static bool is_unwritten(void *arg)
 static void requeue(void *arg, const char *why)
 {
     struct dlr_sup *s = arg;
+    char starved[400];
 
-    if (!dlr_sup_is_deposed(s))
-        dlr_sup_requeue(s->ending, why);
+    if (dlr_sup_is_deposed(s))
+        return;
+    dlr_sup_ending_for_memory(
+        s->ending, dlr_failure_rules_memory(&s->conf.on) == DLR_FAILURE_REQUEUES &&
+                       dlr_policy_failure(s->policy) &&
+                       dlr_sup_starves(s->rounds, starved, sizeof(starved)));
+    dlr_sup_requeue(s->ending, why);
 }
 
 /* The script would end with us, and with it the job: but for Slurm's own signal. */

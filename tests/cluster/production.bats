@@ -59,6 +59,20 @@ SH
     [ "$(output "$job" | grep -c '^round 0 n[134] gpus 0,1,2,3 ')" -eq 3 ]
 }
 
+@test "a rank that the kernel kills for want of memory: the job comes back with half as much again" {
+    batch starve.sh "-N2 --mem=300 --dlrover-spares=0" <<'SH'
+srun bash -c 'echo "restart ${SLURM_RESTART_COUNT:-0}"
+exec python3 -c "import os; print(len(b\"x\" * (int(os.environ[\"SLURM_PROCID\"]) * 400 << 20)))"'
+SH
+    job=$(submit starve.sh)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="worker_exit")|[.rank,.class,.rule]')" = '[1,"memory","oom-killed-counter"]' ]
+    output "$job" | grep -x "dlrover: rank 1 on n[1-5] wanted more memory than it was given: requeueing the job with more memory, without any node"
+    [ "$(output "$job" | grep -cx "restart 1")" -eq 2 ]
+    output "$job" | grep -x "$((400 << 20))"
+    [[ $(ctl scontrol show job "$job") == *" MinMemoryNode=450M "* ]]
+}
+
 @test "a node dead before its agent starts, above others in the launch tree" {
     batch late.sh "-N5 --dlrover-spares=1" <<'SH'
 touch "started.$SLURM_JOB_ID"

@@ -11,6 +11,7 @@
 
 #include "common/base/str.h"
 #include "common/config/opt.h"
+#include "mpi_launcher/agent/base/memory_group.h"
 
 #define MB 1e6
 
@@ -84,34 +85,36 @@ static void look_node(const char *root, struct dlr_budget *least)
 
 /* The names of a cgroup's files. */
 struct names {
-    const char *top, *limit, *used;
+    bool v2;
+    const char *limit, *used;
     /* in memory.stat: pages of files, which are given up first */
     const char *const cache[2];
 };
 
-static const struct names v2 = {
-    "", "memory.max", "memory.current", {"inactive_file", "active_file"}};
-static const struct names v1 = {"/memory",
-                                "memory.limit_in_bytes",
-                                "memory.usage_in_bytes",
-                                {"total_inactive_file", "total_active_file"}};
+static const struct names versions[] = {
+    {true, "memory.max", "memory.current", {"inactive_file", "active_file"}},
+    {false,
+     "memory.limit_in_bytes",
+     "memory.usage_in_bytes",
+     {"total_inactive_file", "total_active_file"}},
+};
 
 static void look_group(const char *root, const struct names *names, const char *group,
                        struct dlr_budget *least)
 {
-    char dir[PATH_MAX], path[PATH_MAX];
+    char path[PATH_MAX];
     struct level l;
 
-    if (dlr_format(dir, sizeof(dir), "%s/sys/fs/cgroup%s%s", root, names->top, group) <
-        0)
-        return;
-    if (dlr_format(path, sizeof(path), "%s/%s", dir, names->limit) < 0)
+    if (dlr_memory_group_path(root, names->v2, group, names->limit, path,
+                              sizeof(path)) < 0)
         return;
     l.limit = read_number(path);
-    if (dlr_format(path, sizeof(path), "%s/%s", dir, names->used) < 0)
+    if (dlr_memory_group_path(root, names->v2, group, names->used, path, sizeof(path)) <
+        0)
         return;
     l.used = read_number(path);
-    if (dlr_format(path, sizeof(path), "%s/memory.stat", dir) < 0)
+    if (dlr_memory_group_path(root, names->v2, group, "memory.stat", path,
+                              sizeof(path)) < 0)
         return;
     l.used = less(l.used, read_sum(path, names->cache, 2));
     take_least(&l, least);
@@ -134,26 +137,14 @@ static void climb(const char *root, const struct names *names, char *group,
 
 void dlr_budget_look(const char *root, struct dlr_budget *ret)
 {
-    char path[PATH_MAX], line[PATH_MAX];
-    FILE *f;
+    char group[PATH_MAX];
 
     ret->node = 0;
     ret->free = UINT64_MAX;
     look_node(root, ret);
-    if (dlr_format(path, sizeof(path), "%s/proc/self/cgroup", root) < 0)
-        return;
-    f = fopen(path, "re");
-    while (f && fgets(line, sizeof(line), f)) {
-        char *group = strstr(line, ":/"), *memory = strstr(line, ":memory:");
-
-        line[strcspn(line, "\n")] = '\0';
-        if (group && strncmp(line, "0::", 3) == 0)
-            climb(root, &v2, group + 1, ret);
-        else if (group && memory && memory < group)
-            climb(root, &v1, group + 1, ret);
-    }
-    if (f)
-        fclose(f);
+    for (size_t i = 0; i < sizeof(versions) / sizeof(versions[0]); i++)
+        if (dlr_memory_group(root, "self", versions[i].v2, group, sizeof(group)))
+            climb(root, &versions[i], group, ret);
 }
 
 int dlr_budget_check(const struct dlr_budget *budget, int32_t rank, unsigned slots,

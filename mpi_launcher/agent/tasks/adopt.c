@@ -158,6 +158,7 @@ static int adopt_task(struct dlr_agent_tasks *tasks, const json_t *note)
         .relay = relay,
         .status = status,
         .gone_ms = gone_ms,
+        .kills.fd = -1,
         .timer = -1};
     zlistx_add_end(tasks->all, t);
     dlr_agent_tasks_watch(t);

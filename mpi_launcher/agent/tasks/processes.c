@@ -19,6 +19,7 @@
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/tasks/tasks_state.h"
 #include "mpi_launcher/agent/tasks/warm_start.h"
+#include "mpi_launcher/process/process_id.h"
 
 #define RETRY_MS 50  /* between two rounds of SIGKILL while tasks are left */
 #define UNKNOWN (-1) /* status of a task whose end nobody has told */
@@ -34,10 +35,11 @@ static void say_task(struct dlr_agent_task *t)
 static void say_exit(struct dlr_agent_task *t)
 {
     dlr_agent_send_supervisor(t->of->base,
-                              json_pack("{s:i, s:s, s:I, s:i, s:i, s:I}", "v",
+                              json_pack("{s:i, s:s, s:I, s:i, s:i, s:I, s:i}", "v",
                                         DLR_MSG_VERSION, "t", "exit", "round",
                                         (json_int_t)t->round, "rank", t->rank, "status",
-                                        t->status, "at_ms", (json_int_t)t->gone_ms));
+                                        t->status, "at_ms", (json_int_t)t->gone_ms,
+                                        "starved", (int)t->starved));
 }
 
 void dlr_agent_tasks_before_end(struct dlr_agent_tasks *tasks, void (*fn)(void *arg),
@@ -53,8 +55,16 @@ static void before_end(const struct dlr_agent_task *t)
         t->of->before_end(t->of->before_end_arg);
 }
 
+/* Before slurmstepd takes its cgroup away. */
+static void count_kills(struct dlr_agent_task *t)
+{
+    if (dlr_memory_kills_close(&t->kills))
+        t->starved = true;
+}
+
 static void tell_end(struct dlr_agent_task *t, int status)
 {
+    count_kills(t);
     dlr_agent_timer_end(t->of->base, &t->timer);
     if (t->told)
         return;
@@ -255,6 +265,7 @@ static int on_end(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_agent_task *t = arg;
 
+    count_kills(t);
     t->gone_ms = dlr_wall_ns() / 1000000;
     before_end(t);
     if (t->own)
@@ -274,27 +285,6 @@ static int on_end(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     return 0;
 }
 
-/* The parent of pid, -1 when it is gone. Only children of the slurmstepd that names
- * them are taken: at this moment a task is still root's, so its uid would tell nothing.
- */
-static pid_t parent_of(pid_t pid)
-{
-    char path[64], text[512];
-    DLR_AUTO_CLOSE int fd = -1;
-    const char *p;
-    ssize_t n;
-    int ppid;
-
-    dlr_format(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (n <= 0)
-        return -1;
-    text[n] = '\0';
-    p = strrchr(text, ')'); /* the name before it may hold anything */
-    return p && sscanf(p, ") %*c %d", &ppid) == 1 ? ppid : -1;
-}
-
 void dlr_agent_tasks_watch(struct dlr_agent_task *t)
 {
     struct dlr_agent_base *base = t->of->base;
@@ -302,6 +292,8 @@ void dlr_agent_tasks_watch(struct dlr_agent_task *t)
     if (t->pidfd >= 0 && !t->kept)
         t->kept = dlr_kept_add(dlr_agent_kept(base), t->pidfd);
     dlr_agent_changed(base);
+    if (t->pidfd >= 0)
+        dlr_memory_kills_open("", t->pid, &t->kills);
     if (t->pidfd >= 0)
         dlr_agent_watch(base, t->pidfd, on_end, t);
     else if (!t->told)
@@ -317,7 +309,10 @@ void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *s
     if (rank < 0 || pid <= 1 || find(tasks, stepd->round, rank))
         return;
     pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (pidfd >= 0 && parent_of(pid) != stepd->pid) {
+    /* only children of the slurmstepd that names them: at this moment a task is still
+     * root's, so its uid would tell nothing
+     */
+    if (pidfd >= 0 && dlr_procid_parent(pid) != stepd->pid) {
         close(pidfd);
         return;
     }
@@ -333,6 +328,7 @@ void dlr_agent_tasks_add(struct dlr_agent_tasks *tasks, struct dlr_agent_conn *s
                                  .rank = rank,
                                  .pid = pid,
                                  .pidfd = pidfd,
+                                 .kills.fd = -1,
                                  .timer = -1};
     zlistx_add_end(tasks->all, t);
     say_task(t);
@@ -356,6 +352,7 @@ bool dlr_agent_tasks_add_own(struct dlr_agent_tasks *tasks, uint32_t round,
                                  .rank = rank,
                                  .pid = pid,
                                  .pidfd = pidfd,
+                                 .kills.fd = -1,
                                  .timer = -1};
     zlistx_add_end(tasks->all, t);
     dlr_agent_unwatch(tasks->base, pidfd);
@@ -444,6 +441,7 @@ static void free_task(struct dlr_agent_task *t)
 {
     dlr_agent_timer_end(t->of->base, &t->timer);
     unwatch_task(t);
+    dlr_memory_kills_close(&t->kills);
     free(t);
 }
 

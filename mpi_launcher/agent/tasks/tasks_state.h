@@ -6,6 +6,7 @@
 #include <czmq.h>
 
 #include "mpi_launcher/agent/base/conn.h"
+#include "mpi_launcher/agent/base/memory_group.h"
 #include "mpi_launcher/agent/tasks/tasks.h"
 #include "mpi_launcher/agent/tasks/watch.h"
 
@@ -21,6 +22,8 @@ struct dlr_agent_task {
     bool told; /* its end, with status */
     int status;
     int64_t gone_ms; /* wall clock: who ended first is told from it */
+    struct dlr_memory_kills kills;
+    bool starved; /* it, or a child of it, was killed for want of memory */
     /* tasks/stay.c: */
     uint32_t serves; /* the round that it is of, at first the one that started it */
     bool stays;      /* it is parked, or is to be */

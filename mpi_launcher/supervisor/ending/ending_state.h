@@ -17,6 +17,7 @@ struct dlr_sup_leave {
     struct dlr_procid others[DLR_SUP_RUNS]; /* keepers of other runs */
     unsigned n;
     bool leads, waits, follows;
+    bool off; /* it does not come to it: the next tick has all go on */
     int64_t until_ms;
     char why[256];
 };
@@ -41,7 +42,9 @@ struct dlr_sup_ending {
     int wanted_signal;
     bool script_lost; /* with its host: a requeue runs what is left of it */
     bool finished, requeue_asked, requeue_barred;
-    bool for_good; /* the helper goes on until slurmctld has answered */
+    bool for_good;   /* the helper goes on until slurmctld has answered */
+    bool for_memory; /* the requeue is to give the job more of it */
+    bool no_memory;  /* it gets none */
     int exit_code;
     json_t *row; /* of the journal's line that says so, where the end is kept */
 };

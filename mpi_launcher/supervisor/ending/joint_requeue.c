@@ -161,8 +161,13 @@ void dlr_joint_requeue_tick(struct dlr_sup_ending *ending, int64_t now_ms)
     char path[DLR_RUN_PATH + 64];
 
     path_of(ending, 0, path, sizeof(path));
-    if (ending->leave.follows &&
-        dlr_sup_file_do(ending->env.io, dlr_sup_file_exists, path, NULL) == -ENOENT) {
+    if (ending->leave.off) {
+        ending->leave.off = false;
+        dlr_joint_requeue_cancel(ending);
+        stay(ending);
+    } else if (ending->leave.follows &&
+               dlr_sup_file_do(ending->env.io, dlr_sup_file_exists, path, NULL) ==
+                   -ENOENT) {
         stay(ending);
     } else if (ending->leave.waits &&
                (now_ms >= ending->leave.until_ms || all_are_ready(ending))) {

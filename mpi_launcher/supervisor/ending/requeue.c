@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/base/cleanup.h"
+#include "mpi_launcher/process/slurm_exit_status.h"
 #include "mpi_launcher/supervisor/ending/ending_state.h"
 #include "mpi_launcher/supervisor/io/reactor.h"
 #include "mpi_launcher/supervisor/io/user_output.h"
@@ -18,6 +20,26 @@ void dlr_sup_requeue_rest(struct dlr_sup_ending *ending)
 {
     dlr_sup_requeue_now(ending, "the batch script was lost with its host: what is left "
                                 "of it runs after a requeue");
+}
+
+/* Then another round does with what there is: it may have been an accident. */
+static int no_more_memory(struct dlr_sup_ending *ending, const char *why)
+{
+    dlr_user_line(ending->env.io,
+                  "the job gets no more memory: %s; it goes on as it is", why);
+    ending->no_memory = ending->leave.off = true;
+    ending->for_memory = false;
+    return dlr_sup_ending_go_on(ending);
+}
+
+void dlr_sup_ending_for_memory(struct dlr_sup_ending *ending, bool wanted)
+{
+    ending->for_memory = wanted && !ending->no_memory;
+}
+
+bool dlr_sup_ending_may_get_memory(const struct dlr_sup_ending *ending)
+{
+    return !ending->no_memory && ending->leave.fd >= 0;
 }
 
 static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
@@ -38,6 +60,9 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         dlr_sup_requeue_rest(ending); /* that was asked before the end */
         return dlr_sup_ending_go_on(ending);
     }
+    if (ending->for_memory && WIFEXITED(status) &&
+        WEXITSTATUS(status) == DLR_SLURM_NO_MEMORY)
+        return no_more_memory(ending, text);
     if (status != 0 && ending->finished) {
         dlr_user_line(ending->env.io, "the job could not be requeued: %s",
                       text[0] ? text : "dlrover-slurm failed");
@@ -48,7 +73,7 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
         dlr_sup_ask_controller(ending->env.steps, DLR_QUERY_REQUEUE, 0,
                                text[0] ? text : "dlrover-slurm failed", 0);
     else if (text[0])
-        dlr_user_line(ending->env.io, "requeued, but %s", text);
+        dlr_user_line(ending->env.io, "requeued %s", text);
     return dlr_sup_ending_go_on(ending); /* Slurm ends us from here on */
 }
 
@@ -99,7 +124,8 @@ void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
         json_decref(names);
         return;
     }
-    dlr_user_line(ending->env.io, "%s: requeueing the job without %s", why,
+    dlr_user_line(ending->env.io, "%s: requeueing the job%s without %s", why,
+                  ending->for_memory ? " with more memory," : "",
                   list[0] ? list : "any node");
     dlr_journal_note(dlr_sup_journal(ending->env.io), "requeue", "s:s,s:o,s:i", "why",
                      why, "exclude", names, "min_nodes",
@@ -116,6 +142,8 @@ void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
     ending->for_good = ending->finished && ending->script_lost;
     if (ending->for_good)
         dlr_words_add(&words, "lost");
+    else if (ending->for_memory)
+        dlr_words_add(&words, "memory");
     if (dlr_sup_start_slurm(&words, pipes[1], &ending->helper, &err) == 0) {
         ending->helper_out = dlr_steal_fd(&pipes[0]);
         dlr_sup_watch(ending->env.io, ending->helper.pidfd, requeue_ended, ending);

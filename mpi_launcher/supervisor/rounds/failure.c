@@ -24,7 +24,7 @@ int dlr_sup_failure_reset(struct dlr_sup_rounds *rounds, unsigned ntasks)
     rounds->nlast_stderr = ntasks;
     rounds->failure = (struct dlr_failure){0};
     rounds->nfailures = 0;
-    rounds->stopped_by[0] = '\0';
+    rounds->stopped_by[0] = rounds->starved_by[0] = '\0';
     return rounds->last_stderr ? 0 : -ENOMEM;
 }
 
@@ -77,7 +77,7 @@ void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
         add_class(row, &said);
     dlr_journal_event(dlr_sup_journal(rounds->env.io), "worker_exit", row);
     if (known)
-        dlr_sup_note_class(rounds, &said);
+        dlr_sup_note_class(rounds, f, &said);
     dlr_sup_blame_node(rounds->env.versions, f->node,
                        known && dlr_sup_class_sits_out(rounds, &said));
 }
@@ -103,19 +103,22 @@ static bool is_reason(const struct dlr_sup_rounds *rounds, int status, int64_t a
            !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* Its words may name what another one has only noticed: not when we killed it. */
-static bool may_be_cause(const struct dlr_sup_rounds *rounds, int status)
+/* Its words may name what another one has only noticed: not when we killed it. The
+ * kernel, for want of memory, is another matter.
+ */
+static bool may_be_cause(const struct dlr_sup_rounds *rounds,
+                         const struct dlr_failure *f)
 {
     enum dlr_phase phase = dlr_policy_phase(rounds->policy);
 
-    return status != 0 && (phase == DLR_PHASE_RUN || phase == DLR_PHASE_END) &&
-           !(WIFSIGNALED(status) &&
-             (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM));
+    return f->status != 0 && (phase == DLR_PHASE_RUN || phase == DLR_PHASE_END) &&
+           (f->starved || !WIFSIGNALED(f->status) ||
+            (WTERMSIG(f->status) != SIGKILL && WTERMSIG(f->status) != SIGTERM));
 }
 
 void dlr_sup_on_exit(struct dlr_sup_rounds *rounds, unsigned node, const json_t *msg)
 {
-    int64_t status, at_ms = 0;
+    int64_t status, at_ms = 0, starved = 0;
     struct dlr_failure f;
     unsigned rank;
 
@@ -127,9 +130,14 @@ void dlr_sup_on_exit(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
     if (status == 0)
         dlr_sup_ranks_ended(rounds);
     dlr_msg_int(msg, "at_ms", &at_ms);
-    f = (struct dlr_failure){
-        .set = true, .rank = rank, .node = node, .status = status, .at_ms = at_ms};
-    if (may_be_cause(rounds, status))
+    dlr_msg_int(msg, "starved", &starved);
+    f = (struct dlr_failure){.set = true,
+                             .rank = rank,
+                             .node = node,
+                             .status = status,
+                             .starved = starved == 1,
+                             .at_ms = at_ms};
+    if (may_be_cause(rounds, &f))
         dlr_sup_note_failure(rounds, &f);
     if (!is_reason(rounds, status, at_ms))
         return;

@@ -12,6 +12,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/file.h"
 #include "common/base/str.h"
+#include "mpi_launcher/supervisor/nodes/members.h"
 #include "mpi_launcher/supervisor/rounds/rounds_state.h"
 
 void dlr_sup_note_failure(struct dlr_sup_rounds *rounds, const struct dlr_failure *f)
@@ -70,9 +71,13 @@ bool dlr_sup_class_sits_out(const struct dlr_sup_rounds *rounds,
            (said->class == DLR_CLASS_HARDWARE || is_users(rounds, said));
 }
 
-void dlr_sup_note_class(struct dlr_sup_rounds *rounds,
+void dlr_sup_note_class(struct dlr_sup_rounds *rounds, const struct dlr_failure *f,
                         const struct dlr_class_said *said)
 {
+    if (said->action == DLR_CLASS_MORE_MEMORY && (f->starved || is_users(rounds, said)))
+        dlr_format(rounds->starved_by, sizeof(rounds->starved_by),
+                   "rank %u on %s wanted more memory than it was given", f->rank,
+                   rounds->members->list[f->node].node.name);
     if (said->action == DLR_CLASS_STOP && is_users(rounds, said))
         dlr_format(rounds->stopped_by, sizeof(rounds->stopped_by),
                    "rule '%s' says stop: %.400s", said->rule, said->advice);
@@ -84,12 +89,19 @@ bool dlr_sup_rule_stops(const struct dlr_sup_rounds *rounds, char *buf, size_t s
     return rounds->stopped_by[0];
 }
 
+bool dlr_sup_starves(const struct dlr_sup_rounds *rounds, char *buf, size_t size)
+{
+    dlr_format(buf, size, "%s", rounds->starved_by);
+    return rounds->starved_by[0];
+}
+
 static bool classify(struct dlr_sup_rounds *rounds, const struct dlr_failure *f,
                      struct dlr_class_said *ret)
 {
     const struct dlr_class_rules *rules = rules_of(rounds);
     struct dlr_ending e = {.code = WIFEXITED(f->status) ? WEXITSTATUS(f->status) : -1,
-                           .signal = WIFSIGNALED(f->status) ? WTERMSIG(f->status) : 0};
+                           .signal = WIFSIGNALED(f->status) ? WTERMSIG(f->status) : 0,
+                           .oom = f->starved};
 
     if (rounds->last_stderr && f->rank < rounds->nlast_stderr)
         e.text = rounds->last_stderr[f->rank];
@@ -130,6 +142,7 @@ bool dlr_sup_first_cause(struct dlr_sup_rounds *rounds, struct dlr_class_said *r
         best->rank = f->rank;
         best->node = f->node;
         best->status = f->status;
+        best->starved = f->starved;
         best->at_ms = f->at_ms;
         *ret = said;
     }

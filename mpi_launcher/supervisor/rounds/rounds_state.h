@@ -87,6 +87,7 @@ struct dlr_sup_rounds {
     struct dlr_class_rules *rules; /* NULL: not needed yet */
     size_t nrules_of_user;         /* so many of them, the first */
     char stopped_by[600]; /* a rule of the user's ends the run; "": none does */
+    char starved_by[400]; /* more memory would do; "": it was something else */
     /* [ntails], the round's world: last lines of stderr, NULL none yet */
     char **last_stderr;
     unsigned nlast_stderr;

@@ -20,6 +20,8 @@
 #define SLURM_SUCCESS 0
 #define NO_VAL 0xfffffffe
 #define NO_VAL16 0xfffe
+#define NO_VAL64 0xfffffffffffffffe
+#define MEM_PER_CPU 0x8000000000000000
 #define SHOW_ALL 0x0001
 #define SHOW_DETAIL 0x0002
 #define JOB_STATE_BASE 0x000000ff
@@ -50,10 +52,10 @@ char *slurm_hostlist_shift(HOSTLIST hl);
 void slurm_hostlist_destroy(HOSTLIST hl);
 
 typedef struct {
-    char *batch_host, *exc_nodes, *nodes, *partition, *req_nodes;
-    uint32_t job_id, job_state, num_tasks, restart_cnt;
+    char *batch_host, *exc_nodes, *mem_per_tres, *nodes, *partition, *req_nodes;
+    uint32_t job_id, job_state, num_cpus, num_nodes, num_tasks, restart_cnt;
     time_t preempt_time, submit_time;
-    uint64_t bitflags;
+    uint64_t bitflags, pn_min_memory;
     uint16_t ntasks_per_node, requeue;
 } slurm_job_info_t;
 typedef struct {
@@ -67,6 +69,7 @@ typedef struct {
     uint32_t job_id;
 #endif
     uint32_t min_nodes, max_nodes, num_tasks;
+    uint64_t pn_min_memory;
     char *exc_nodes, *req_nodes;
     time_t begin_time;
 } job_desc_msg_t;
@@ -85,7 +88,8 @@ void slurm_free_ctl_conf(slurm_conf_t *conf);
 #define NODE_STATE_NO_RESPOND 0x00000800
 enum { NODE_STATE_UNKNOWN, NODE_STATE_DOWN };
 typedef struct {
-    char *node_addr;
+    char *name, *node_addr;
+    uint64_t real_memory, mem_spec_limit;
     uint32_t node_state;
     uint16_t port;
 } node_info_t;
@@ -95,6 +99,7 @@ typedef struct {
 } node_info_msg_t;
 typedef struct {
     char *name, *nodes;
+    uint64_t max_mem_per_cpu;
 } partition_info_t;
 typedef struct {
     uint32_t record_count;

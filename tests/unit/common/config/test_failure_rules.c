@@ -21,6 +21,7 @@ static void what_is_no_rule_is_refused(void **state)
         "exit-:stop",
         "exit-1x:stop",
         "node:elsewhere",
+        "memory:elsewhere",
         "hang:restart",
         "process:stop,",
         ",process:stop",
@@ -44,7 +45,7 @@ static void the_code_goes_before_the_class_and_93_stops(void **state)
     static const struct {
         const char *rules;
         int code;
-        enum dlr_failure_action exits, lost;
+        enum dlr_failure_action exits, lost, memory; /* 0: requeued */
     } rows[] = {
         {"", 1, DLR_FAILURE_RESTARTS, DLR_FAILURE_RESTARTS},
         {"", 93, DLR_FAILURE_STOPS, DLR_FAILURE_RESTARTS},
@@ -55,6 +56,8 @@ static void the_code_goes_before_the_class_and_93_stops(void **state)
         {"exit-17:restart,process:stop", 18, DLR_FAILURE_STOPS, DLR_FAILURE_RESTARTS},
         {"exit-93:requeue,node:stop", 93, DLR_FAILURE_REQUEUES, DLR_FAILURE_STOPS},
         {"node:requeue", 137, DLR_FAILURE_RESTARTS, DLR_FAILURE_REQUEUES},
+        {"memory:stop", 137, DLR_FAILURE_RESTARTS, DLR_FAILURE_RESTARTS,
+         DLR_FAILURE_STOPS},
     };
 
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -66,6 +69,8 @@ static void the_code_goes_before_the_class_and_93_stops(void **state)
         assert_int_equal(dlr_failure_rules_exit(&v.failures, rows[i].code),
                          rows[i].exits);
         assert_int_equal(dlr_failure_rules_node(&v.failures), rows[i].lost);
+        assert_int_equal(dlr_failure_rules_memory(&v.failures),
+                         rows[i].memory ? rows[i].memory : DLR_FAILURE_REQUEUES);
         assert_int_equal(dlr_failure_rules_show(&v.failures, text, sizeof(text)), 0);
         assert_string_equal(text, rows[i].rules);
     }

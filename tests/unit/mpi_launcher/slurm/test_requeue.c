@@ -27,13 +27,18 @@ static struct {
     struct dlr_slurm_job job;
     bool fixed; /* jobs may not shrink */
     time_t begin;
-    unsigned tasks;        /* 0: as many as before */
+    unsigned tasks;       /* 0: as many as before */
+    uint64_t node_mb, mb; /* of the partition's nodes; what the job was given */
+    bool requeued;
+    bool no_memory;        /* its owner may not have more */
     int64_t took_s;        /* that the begin is asked for */
     const char *ours_path; /* what the file says when the list is set */
     char ours[256];
 } ctld;
 
 #define BEGIN 1000
+
+static char said[DLR_REQUEUE_SAID];
 
 static void read_ours(const char *path, char *ret, size_t size)
 {
@@ -90,6 +95,7 @@ int dlr_slurm_requeue(uint32_t job_id, struct dlr_err *err)
 {
     if (ctld.away-- > 0)
         return dlr_fail(err, -EIO, "nobody answers");
+    ctld.requeued = true;
     return ctld.answer < 0 ? dlr_fail(err, ctld.answer, "no") : 0;
 }
 
@@ -128,6 +134,13 @@ int dlr_slurm_update_pending(uint32_t job_id, const struct dlr_slurm_update *to,
         read_ours(ctld.ours_path, ctld.ours, sizeof(ctld.ours));
     if (ctld.busy-- > 0)
         return dlr_fail(err, -EAGAIN, "busy");
+    if (!to->exclude && ctld.no_memory)
+        return dlr_fail(err, -EPERM, "cannot give the job more memory: over a limit");
+    if (to->memory_mb) {
+        assert_true(to->memory_per_cpu == ctld.job.memory_per_cpu);
+        ctld.mb = to->memory_mb;
+        return 0;
+    }
     ctld.begin = to->begin;
     ctld.tasks = to->tasks;
     dlr_format(ctld.excluded, sizeof(ctld.excluded), "%s", to->exclude);
@@ -142,6 +155,15 @@ int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned 
     for (const char *p = without; *p; p = strchr(p, ',') ? strchr(p, ',') + 1 : "")
         (*ret_n)--;
     return ctld.nodes ? 0 : -EIO;
+}
+
+int dlr_slurm_node_memory(const char *partitions, unsigned nodes, uint64_t *ret_mb,
+                          struct dlr_err *err)
+{
+    assert_string_equal(partitions, "main");
+    assert_int_equal(nodes, 4);
+    *ret_mb = ctld.node_mb;
+    return ctld.node_mb ? 0 : dlr_fail(err, -EIO, "cannot load the nodes");
 }
 
 /* ---------------------------------------------------------------------------------- */
@@ -186,7 +208,7 @@ an_exclusion_holds_for_one_requeue_and_never_makes_a_job_impossible(void **state
         r.exclude = rows[i].dead;
         dlr_format(ctld.job.req_nodes, sizeof(ctld.job.req_nodes), "%s",
                    rows[i].asked ? rows[i].asked : "");
-        assert_int_equal(dlr_requeue_job(&r, &err), 0);
+        assert_int_equal(dlr_requeue_job(&r, said, &err), 0);
         assert_string_equal(ctld.excluded, rows[i].list);
         assert_string_equal(err.code ? err.text : "", rows[i].note);
     }
@@ -218,7 +240,7 @@ a_job_that_may_have_fewer_nodes_wants_no_more_tasks_than_they_hold(void **state)
         ctld.job = (struct dlr_slurm_job){.tasks = rows[i].tasks,
                                           .per_node = rows[i].per_node};
         r.exclude = rows[i].dead;
-        assert_int_equal(dlr_requeue_job(&r, &err), 0);
+        assert_int_equal(dlr_requeue_job(&r, said, &err), 0);
         assert_int_equal(ctld.tasks, rows[i].wants);
     }
     ctld.job = (struct dlr_slurm_job){0};
@@ -242,12 +264,12 @@ static void what_an_update_may_set_is_kept_before_it_is_asked_for(void **state)
     dlr_format(path, sizeof(path), "%s/excluded", dir);
     memset(&ctld, 0, sizeof(ctld));
     ctld.ours_path = path;
-    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_int_equal(dlr_requeue_job(&r, said, &err), 0);
     assert_string_equal(ctld.ours, "n2");
     r.exclude = "n3";
     ctld.busy = 1000000; /* not before our time is over */
     r.timeout_ms = 0;
-    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_int_equal(dlr_requeue_job(&r, said, &err), 0);
     assert_int_equal(err.code, -EAGAIN);
     assert_string_equal(
         ctld.ours, "n2,n3"); /* the list that is there, and the one that may come */
@@ -256,7 +278,7 @@ static void what_an_update_may_set_is_kept_before_it_is_asked_for(void **state)
     ctld.busy = 0;
     dlr_format(ctld.excluded, sizeof(ctld.excluded), "n7,n3"); /* it came */
     r.exclude = "";
-    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_int_equal(dlr_requeue_job(&r, said, &err), 0);
     assert_string_equal(ctld.excluded, "n7");
     memset(&ctld, 0, sizeof(ctld));
     assert_int_equal(unlink(path), 0);
@@ -291,7 +313,7 @@ static void a_dead_node_is_given_back_before_the_requeue(void **state)
                                           .running = true,
                                           .expedited = rows[i].expedited,
                                           .may_requeue = !rows[i].no_requeue};
-        assert_int_equal(dlr_requeue_job(&r, &err), 0);
+        assert_int_equal(dlr_requeue_job(&r, said, &err), 0);
         assert_string_equal(ctld.job.nodes, rows[i].left);
         assert_int_equal(ctld.begin, rows[i].begins ? BEGIN : 0);
     }
@@ -341,7 +363,7 @@ static void the_next_begin_is_after_what_the_job_took_to_end_before(void **state
                                           .restarts = rows[i].restarts,
                                           .queued = before + rows[i].queued_s};
         before = time(NULL);
-        assert_int_equal(dlr_requeue_job(&r, &err), 0);
+        assert_int_equal(dlr_requeue_job(&r, said, &err), 0);
         assert_in_range(ctld.took_s - rows[i].took_s + 2, 0, 4);
         assert_true(rows[i].took_s > 0 || ctld.took_s == rows[i].took_s);
     }
@@ -371,7 +393,7 @@ static void where_the_script_is_lost_slurmctld_is_asked_until_it_answers(void **
         memset(&ctld, 0, sizeof(ctld));
         ctld.away = rows[i].away;
         ctld.answer = rows[i].answer;
-        assert_int_equal(dlr_requeue_job(&r, &err), rows[i].rc);
+        assert_int_equal(dlr_requeue_job(&r, said, &err), rows[i].rc);
         assert_true(ctld.away <= 0);
     }
     memset(&ctld, 0, sizeof(ctld));
@@ -389,7 +411,7 @@ static void a_long_list_is_set_whole(void **state)
     ctld.excluded[0] = '\0';
     ctld.nodes = 0;
     ctld.busy = 0;
-    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_int_equal(dlr_requeue_job(&r, said, &err), 0);
     assert_string_equal(ctld.excluded, many);
 }
 
@@ -401,8 +423,76 @@ static void a_list_that_cannot_be_read_is_kept_as_the_user_wrote_it(void **state
 
     dlr_format(ctld.excluded, sizeof(ctld.excluded), "n[7-");
     ctld.nodes = 0;
-    assert_int_equal(dlr_requeue_job(&r, &err), 0);
+    assert_int_equal(dlr_requeue_job(&r, said, &err), 0);
     assert_string_equal(ctld.excluded, "n[7-,n2");
+}
+
+/* Half as much again, twice, and never more than four nodes of its partition have: else
+ * it is not requeued at all, since it can go on where it is.
+ */
+static void a_job_that_died_for_want_of_memory_gets_more_or_is_left_alone(void **state)
+{
+    static const struct {
+        const char *what;
+        uint64_t mb, node_mb, gets;
+        unsigned cpus;
+        bool per_cpu, no_requeue, no_memory;
+        const char *said, *text;
+    } rows[] = {
+        {"once", 300, 2048, 450, 8, .said = "450 MB a node, 300 before", .text = ""},
+        {"twice", 301, 2048, 452, 8, .said = "452 MB a node, 301 before", .text = ""},
+        {"as often as may be", 675, 2048, 0, 8, .said = "",
+         .text = "it has been given more 2 times already"},
+        {"as much as there is", 300, 400, 400, 8, .said = "400 MB a node, 300 before",
+         .text = ""},
+        {"by the CPU", 100, 260, 130, 8, .per_cpu = true,
+         .said = "130 MB a CPU, 100 before", .text = ""},
+        {"all that a node has", 400, 400, 0, 8, .said = "",
+         .text = "it has 400 MB a node, and nodes of partition 'main' have 400"},
+        {"--mem=0", 0, 400, 0, 8, .said = "",
+         .text = "it has all of its nodes' memory, or asks for it by its GPUs"},
+        {"--no-requeue", 300, 2048, 0, 8, .no_requeue = true, .said = "",
+         .text = "it may not be requeued"},
+        {"slurmctld does not say", 300, 0, 0, 8, .said = "",
+         .text = "cannot load the nodes"},
+        {"a limit of the user's", 300, 2048, 0, 8, .no_memory = true, .said = "",
+         .text = "cannot give the job more memory: over a limit"},
+    };
+    char dir[] = "/tmp/dlr-test-requeue-XXXXXX", path[64];
+    struct dlr_requeue r = {.job_id = 7,
+                            .incarnation = 9,
+                            .min_nodes = 4,
+                            .max_nodes = 5,
+                            .timeout_ms = 1000,
+                            .exclude = "",
+                            .memory_path = path};
+
+    assert_non_null(mkdtemp(dir));
+    dlr_format(path, sizeof(path), "%s/memory", dir);
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        bool refused = !rows[i].gets && !rows[i].no_memory;
+        struct dlr_err err = {0};
+
+        print_message("%s\n", rows[i].what);
+        memset(&ctld, 0, sizeof(ctld));
+        ctld.node_mb = rows[i].node_mb;
+        ctld.no_memory = rows[i].no_memory;
+        ctld.job = (struct dlr_slurm_job){.may_requeue = !rows[i].no_requeue,
+                                          .memory_mb = rows[i].mb,
+                                          .memory_per_cpu = rows[i].per_cpu,
+                                          .nodes_now = 4,
+                                          .cpus_now = rows[i].cpus};
+        assert_int_equal(dlr_requeue_job(&r, said, &err), refused ? -ENOSPC : 0);
+        assert_int_equal(ctld.mb, rows[i].gets);
+        assert_string_equal(said, rows[i].said);
+        assert_string_equal(err.code ? err.text : "", rows[i].text);
+        assert_int_equal(ctld.requeued, !refused);
+        if (i > 1)
+            unlink(path); /* another job */
+    }
+    unlink(path);
+    assert_int_equal(rmdir(dir), 0);
+    memset(&ctld, 0, sizeof(ctld));
 }
 
 int main(int argc, char **argv)
@@ -418,6 +508,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_next_begin_is_after_what_the_job_took_to_end_before),
         cmocka_unit_test(where_the_script_is_lost_slurmctld_is_asked_until_it_answers),
         cmocka_unit_test(a_long_list_is_set_whole),
+        cmocka_unit_test(a_job_that_died_for_want_of_memory_gets_more_or_is_left_alone),
     };
 
     if (argc > 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_rule_stops,dlr_policy_failure,dlr_sup_unwritten,dlr_sup_names_fit,dlr_sup_repeated_failure_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_user_line,dlr_journal_note */
+/* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_rule_stops,dlr_sup_starves,dlr_sup_ending_may_get_memory,dlr_policy_starves,dlr_policy_failure,dlr_sup_unwritten,dlr_sup_names_fit,dlr_sup_repeated_failure_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_user_line,dlr_journal_note */
 /* A new plan: who is asked whether it is taken, in which order, and what the policy is
  * told. Around mpi_launcher/supervisor/plan_gates.c all engines, of which those
  * that are asked are played.
@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "common/base/str.h"
+#include "common/config/opt_value.h"
 #include "mpi_launcher/plan/plan.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning_state.h"
@@ -124,6 +125,27 @@ void __wrap_dlr_policy_give_up(struct dlr_policy *p, const char *why)
     note("given-up:%s ", why);
 }
 
+bool __wrap_dlr_sup_starves(void *whose, char *why, size_t size);
+bool __wrap_dlr_sup_starves(void *whose, char *why, size_t size)
+{
+    dlr_format(why, size, "no memory");
+    return is_stopped("starves");
+}
+
+static bool no_requeue;
+
+bool __wrap_dlr_sup_ending_may_get_memory(const struct dlr_sup_ending *ending);
+bool __wrap_dlr_sup_ending_may_get_memory(const struct dlr_sup_ending *ending)
+{
+    return !no_requeue;
+}
+
+void __wrap_dlr_policy_starves(struct dlr_policy *p, const char *why);
+void __wrap_dlr_policy_starves(struct dlr_policy *p, const char *why)
+{
+    note("requeue:%s ", why);
+}
+
 void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...);
 void __wrap_dlr_user_line(struct dlr_sup_io *io, const char *fmt, ...)
 {
@@ -153,7 +175,8 @@ static int begin(void **state)
     s.planning->step.tasks[0] = s.planning->step.tasks[1] = 1;
     stops = "";
     failure = "it failed";
-    unwritten = false;
+    unwritten = no_requeue = false;
+    s.conf.on = (struct dlr_failure_rules){0};
     told[0] = '\0';
     return 0;
 }
@@ -181,7 +204,7 @@ static void planned(const char *second)
 static void a_plan_that_nobody_stops_is_taken(void **state)
 {
     planned("n2");
-    assert_string_equal(told, "disk rule names repeat holders policy:101 ");
+    assert_string_equal(told, "disk rule starves names repeat holders policy:101 ");
     assert_string_equal(s.plan->places[1].node.name, "n2");
 }
 
@@ -192,8 +215,9 @@ static void a_plan_that_is_stopped_leaves_the_former_one_in_force(void **state)
     } rows[] = {
         {"disk", "disk "}, /* it has told the policy itself */
         {"rule", "disk rule given-up:a rule "},
-        {"names", "disk rule names rendezvous_failed policy-28:a lost name "},
-        {"repeat", "disk rule names repeat given-up:again and again "},
+        {"starves", "disk rule starves requeue:no memory "},
+        {"names", "disk rule starves names rendezvous_failed policy-28:a lost name "},
+        {"repeat", "disk rule starves names repeat given-up:again and again "},
     };
 
     planned("n1");
@@ -213,12 +237,42 @@ static void a_rule_stops_only_where_nothing_is_lost(void **state)
     stops = "rule";
     unwritten = true;
     planned("n2");
-    assert_string_equal(told, "disk rule names repeat holders policy:101 ");
+    assert_string_equal(told, "disk rule starves names repeat holders policy:101 ");
     unwritten = false;
-    failure = NULL;
+    failure = NULL; /* nobody asks whether it starves, either */
     told[0] = '\0';
     planned("n2");
     assert_string_equal(told, "disk rule names repeat holders policy:101 ");
+}
+
+static void want_of_memory_leads_to_what_the_user_wants(void **state)
+{
+    static const struct {
+        const char *on;
+        bool unwritten, no_requeue;
+        const char *told;
+    } rows[] = {
+        {"", true, false, "disk rule starves requeue:no memory "},
+        {"", true, true, "disk rule starves names repeat holders policy:101 "},
+        {"memory:restart", false, false, "disk rule names repeat holders policy:101 "},
+        {"memory:stop", false, false, "disk rule starves given-up:no memory "},
+        {"memory:stop", true, false,
+         "disk rule starves names repeat holders policy:101 "},
+    };
+
+    stops = "starves";
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        union dlr_opt_value v;
+
+        print_message("  '%s'\n", rows[i].on);
+        assert_int_equal(dlr_failure_rules_parse(rows[i].on, &v), 0);
+        s.conf.on = v.failures;
+        unwritten = rows[i].unwritten;
+        no_requeue = rows[i].no_requeue;
+        told[0] = '\0';
+        planned("n2");
+        assert_string_equal(told, rows[i].told);
+    }
 }
 
 static void a_plan_of_another_run_is_none(void **state)
@@ -240,8 +294,8 @@ static void without_memory_for_holders_there_is_no_round(void **state)
 {
     stops = "holders";
     planned("n1");
-    assert_string_equal(told,
-                        "disk rule names repeat holders policy-12:out of memory ");
+    assert_string_equal(
+        told, "disk rule starves names repeat holders policy-12:out of memory ");
 }
 
 int main(void)
@@ -251,6 +305,7 @@ int main(void)
         T(a_plan_that_nobody_stops_is_taken),
         T(a_plan_that_is_stopped_leaves_the_former_one_in_force),
         T(a_rule_stops_only_where_nothing_is_lost),
+        T(want_of_memory_leads_to_what_the_user_wants),
         T(a_plan_of_another_run_is_none),
         T(a_rendezvous_without_a_plan_is_told_as_it_is),
         T(without_memory_for_holders_there_is_no_round),

@@ -13,6 +13,7 @@
 
 #include "common/base/file.h"
 #include "common/base/str.h"
+#include "mpi_launcher/agent/base/memory_group.h"
 #include "mpi_launcher/agent/snapshots/budget.h"
 
 static char root[64];
@@ -148,6 +149,47 @@ static void what_does_not_fit_is_refused_with_the_arithmetic(void **state)
         "that the job has on this node allows 1000.0 MB");
 }
 
+/* What was counted before the task began, of another task perhaps, is not its. */
+static void a_task_that_the_kernel_kills_for_want_of_memory_is_counted(void **state)
+{
+    static const struct {
+        const char *what, *groups, *file, *before, *after;
+        unsigned kills;
+    } rows[] = {
+        {"version 1", "4:memory:/slurm/job_7/step_1/task_0\n0::/y\n",
+         "sys/fs/cgroup/memory/slurm/job_7/step_1/task_0/memory.oom_control",
+         "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n",
+         "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", 1},
+        {"version 2", "0::/job_7/step_1/user/task_0\n",
+         "sys/fs/cgroup/job_7/step_1/user/task_0/memory.events",
+         "low 0\nhigh 0\nmax 9\noom 2\noom_kill 1\noom_group_kill 0\n",
+         "low 0\nhigh 0\nmax 9\noom 2\noom_kill 3\noom_group_kill 1\n", 2},
+        {"none", "0::/job_7/step_1/user/task_0\n",
+         "sys/fs/cgroup/job_7/step_1/user/task_0/memory.events", "oom_kill 1\n",
+         "oom_kill 1\n", 0},
+        {"no cgroup of its own", "4:memory:/\n0::/\n",
+         "sys/fs/cgroup/memory/memory.oom_control", "oom_kill 1\n", "oom_kill 2\n", 0},
+        {"an old kernel", "4:memory:/job_7\n",
+         "sys/fs/cgroup/memory/job_7/memory.oom_control", "under_oom 0\n",
+         "under_oom 1\n", 0},
+        {"its cgroup is gone", "0::/job_7\n", "sys/fs/cgroup/job_7/memory.events",
+         "oom_kill 1\n", "", 0},
+        {"no counter", "0::/job_8\n", "sys/fs/cgroup/job_7/memory.events",
+         "oom_kill 1\n", "oom_kill 2\n", 0},
+    };
+    struct dlr_memory_kills kills;
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        print_message("%s\n", rows[i].what);
+        put("proc/77/cgroup", rows[i].groups);
+        put(rows[i].file, rows[i].before);
+        dlr_memory_kills_open(root, 77, &kills);
+        put(rows[i].file, rows[i].after);
+        assert_int_equal(dlr_memory_kills_close(&kills), rows[i].kills);
+        assert_int_equal(dlr_memory_kills_close(&kills), 0);
+    }
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -155,6 +197,7 @@ int main(void)
         T(the_least_limit_around_the_process_counts),
         T(version_one_of_cgroups_is_understood),
         T(what_programs_use_is_not_free),
+        T(a_task_that_the_kernel_kills_for_want_of_memory_is_counted),
         T(what_does_not_fit_is_refused_with_the_arithmetic),
     };
 
