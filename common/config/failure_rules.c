@@ -137,3 +137,8 @@ enum dlr_failure_action dlr_failure_rules_memory(const struct dlr_failure_rules 
 
     return rule ? rule->action : DLR_FAILURE_REQUEUES;
 }
+
+bool dlr_failure_rules_say_memory(const struct dlr_failure_rules *r)
+{
+    return find(r, DLR_FAILURE_MEMORY, 0);
+}

@@ -3,6 +3,7 @@
 #ifndef DLR_COMMON_CONFIG_FAILURE_RULES_H
 #define DLR_COMMON_CONFIG_FAILURE_RULES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define DLR_FAILURE_RULES_MAX 16
@@ -52,5 +53,7 @@ enum dlr_failure_action dlr_failure_rules_node(const struct dlr_failure_rules *r
  * code says that there is no other round.
  */
 enum dlr_failure_action dlr_failure_rules_memory(const struct dlr_failure_rules *r);
+/* Is there a rule for it? */
+bool dlr_failure_rules_say_memory(const struct dlr_failure_rules *r);
 
 #endif

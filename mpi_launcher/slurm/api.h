@@ -74,11 +74,15 @@ bool dlr_slurm_has_word(const char *words, const char *word);
 int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned *ret_n,
                           struct dlr_err *err);
 
-/* How many MB a job may have on each of so many nodes of the largest of the partitions
- * that has them, alive or not: what the nodes have, and what the partition allows. -EIO.
+/* What a running job could have on each of the nodes that it has: they fit what else it
+ * asks for. -EIO.
  */
-int dlr_slurm_node_memory(const char *partitions, unsigned nodes, uint64_t *ret_mb,
-                          struct dlr_err *err);
+struct dlr_slurm_memory {
+    uint64_t mb;   /* of a node, or of a CPU where the job counts so; 0: not known */
+    bool accounts; /* limits of accounts are enforced, and not looked at */
+};
+int dlr_slurm_memory(const struct dlr_slurm_job *job, struct dlr_slurm_memory *ret,
+                     struct dlr_err *err);
 
 /* "runs", "preempted" (it still runs) or "ends": whom a SIGTERM came from. */
 const char *dlr_slurm_fate(const struct dlr_slurm_job *job);

@@ -26,7 +26,7 @@ static void usage(FILE *out)
 {
     fputs(
         "usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT "
-        "[INCARNATION [DIR [lost|memory]]]\n"
+        "[INCARNATION [DIR [lost|memory|memory-anyway]]]\n"
         "       dlrover-slurm ping\n"
         "       dlrover-slurm fate JOB\n"
         "       dlrover-slurm witness JOB NODE\n"
@@ -86,7 +86,10 @@ static int requeue(char **argv)
     char ours[4096], times[4096], memory[4096], said[DLR_REQUEUE_SAID];
     int rc;
 
-    if (argv[5] && argv[6] && argv[7] && dlr_streq(argv[7], "memory") &&
+    r.memory_anyway =
+        argv[5] && argv[6] && argv[7] && dlr_streq(argv[7], "memory-anyway");
+    if (argv[5] && argv[6] && argv[7] &&
+        (r.memory_anyway || dlr_streq(argv[7], "memory")) &&
         dlr_format(memory, sizeof(memory), "%s/../.memory", argv[6]) == 0)
         r.memory_path = memory;
     if (argv[5] && argv[6] &&

@@ -24,19 +24,10 @@ static unsigned load_times(const char *path)
     return times;
 }
 
-/* CPUs of one of its nodes, the most that any can have. */
-static unsigned cpus_of_node(const struct dlr_slurm_job *job)
+int dlr_more_memory_plan(const struct dlr_slurm_job *job, const char *path, bool anyway,
+                         struct dlr_more_memory *ret, struct dlr_err *err)
 {
-    unsigned n = job->nodes_now ? job->nodes_now : 1;
-
-    return job->cpus_now > n ? (job->cpus_now + n - 1) / n : 1;
-}
-
-int dlr_more_memory_plan(const struct dlr_slurm_job *job, unsigned min_nodes,
-                         const char *path, struct dlr_more_memory *ret,
-                         struct dlr_err *err)
-{
-    uint64_t most = 0;
+    struct dlr_slurm_memory most = {0};
     int rc;
 
     *ret =
@@ -49,22 +40,24 @@ int dlr_more_memory_plan(const struct dlr_slurm_job *job, unsigned min_nodes,
     if (!ret->mb)
         return dlr_fail(err, -ENOSPC,
                         "it has all of its nodes' memory, or asks for it by its GPUs");
-    rc = dlr_slurm_node_memory(job->partition, min_nodes ? min_nodes : job->nodes_now,
-                               &most, err);
+    rc = dlr_slurm_memory(job, &most, err);
     if (rc < 0)
         return rc;
-    if (job->memory_per_cpu)
-        most /= cpus_of_node(job);
+    if (most.accounts && !anyway)
+        return dlr_fail(
+            err, -ENOSPC,
+            "limits of accounts are enforced here, and one might not let it "
+            "begin again (--dlrover-on=memory:requeue tries it)");
     ret->to_mb = ret->mb + (ret->mb * DLR_MORE_MEMORY_PERCENT + 99) / 100;
-    if (ret->to_mb > most)
-        ret->to_mb = most;
+    if (ret->to_mb > most.mb)
+        ret->to_mb = most.mb;
     return ret->to_mb > ret->mb
                ? 0
                : dlr_fail(err, -ENOSPC,
-                          "it has %llu MB a %s, and nodes of partition '%s' have %llu",
+                          "it has %llu MB a %s, and can have %llu on its nodes",
                           (unsigned long long)ret->mb,
-                          job->memory_per_cpu ? "CPU" : "node", job->partition,
-                          (unsigned long long)most);
+                          job->memory_per_cpu ? "CPU" : "node",
+                          (unsigned long long)most.mb);
 }
 
 void dlr_more_memory_count(const char *path, const struct dlr_more_memory *m)

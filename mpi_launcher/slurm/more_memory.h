@@ -3,6 +3,7 @@
 #ifndef DLR_MPI_LAUNCHER_SLURM_MORE_MEMORY_H
 #define DLR_MPI_LAUNCHER_SLURM_MORE_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/err.h"
@@ -16,13 +17,13 @@ struct dlr_more_memory {
     uint64_t mb, to_mb; /* of a node, or of a CPU (the job says which) */
 };
 
-/* From what the job has, and from the file at path, which counts. min_nodes: so many
- * must be able to give it, 0: as many as the job has. Asks slurmctld. -ENOSPC with the
- * reason where it gets no more, -EIO.
+/* From what the job has, and from the file at path, which counts. Never more than each
+ * of its nodes has, or the partition or the site allows: it would be pending for ever.
+ * What limits of accounts allow is not known: where Slurm enforces such, only anyway.
+ * Asks slurmctld. -ENOSPC with the reason where it gets no more, -EIO.
  */
-int dlr_more_memory_plan(const struct dlr_slurm_job *job, unsigned min_nodes,
-                         const char *path, struct dlr_more_memory *ret,
-                         struct dlr_err *err);
+int dlr_more_memory_plan(const struct dlr_slurm_job *job, const char *path, bool anyway,
+                         struct dlr_more_memory *ret, struct dlr_err *err);
 /* It is given. */
 void dlr_more_memory_count(const char *path, const struct dlr_more_memory *m);
 /* "450 MB a node, 300 before" */

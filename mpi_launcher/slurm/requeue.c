@@ -162,7 +162,7 @@ static int try_update(const struct dlr_requeue *r, const struct dlr_slurm_update
         rc = dlr_slurm_update_pending(r->job_id, to, err);
         if (rc == 0)
             *err = (struct dlr_err){0}; /* of tries before */
-        if (rc != -EAGAIN || dlr_now_ms() + RETRY_MS > deadline_ms)
+        if ((rc != -EAGAIN && rc != -EIO) || dlr_now_ms() + RETRY_MS > deadline_ms)
             return rc;
         poll(NULL, 0, RETRY_MS);
     }
@@ -252,6 +252,23 @@ static int exclude(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                           r->exclude);
 }
 
+/* slurmctld may be away for a moment. */
+static int plan_memory(const struct dlr_requeue *r, int64_t deadline_ms,
+                       struct dlr_slurm_job *job, struct dlr_more_memory *ret,
+                       struct dlr_err *err)
+{
+    int rc;
+
+    for (;;) {
+        rc = dlr_slurm_load_job(r->job_id, job, err);
+        if (rc == 0 && job->restarts <= r->incarnation)
+            rc = dlr_more_memory_plan(job, r->memory_path, r->memory_anyway, ret, err);
+        if ((rc != -EIO && rc != -EAGAIN) || dlr_now_ms() + RETRY_MS > deadline_ms)
+            return rc;
+        poll(NULL, 0, RETRY_MS);
+    }
+}
+
 /* Before the exclusion, which lets the job begin. */
 static int give_memory(const struct dlr_requeue *r, const struct dlr_slurm_job *job,
                        const struct dlr_more_memory *m, int64_t deadline_ms,
@@ -293,16 +310,18 @@ static int try_to(const struct dlr_requeue *r, char *ret_memory, struct dlr_err 
     int rc;
 
     ret_memory[0] = '\0';
-    rc = dlr_slurm_load_job(r->job_id, &job, &quiet);
-    if (rc == 0 && job.restarts > r->incarnation) {
+    rc = r->memory_path ? plan_memory(r, deadline_ms, &job, &more, err)
+                        : dlr_slurm_load_job(r->job_id, &job, &quiet);
+    if (rc == -EIO && r->memory_path)
+        return rc; /* nobody knows */
+    if (rc >= 0 && job.restarts > r->incarnation) {
         dlr_fail(err, -EALREADY, "somebody has done so before");
         return 0;
     }
+    if (rc < 0 && r->memory_path)
+        return rc;
     if (rc < 0)
         job.exc_nodes[0] = '\0';
-    if (r->memory_path &&
-        dlr_more_memory_plan(&job, r->min_nodes, r->memory_path, &more, err) < 0)
-        return -ENOSPC;
     begin = next_begin(r, &job);
     rc = ask_requeue(r, deadline_ms, err);
     if (rc < 0)

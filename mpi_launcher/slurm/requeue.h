@@ -21,6 +21,7 @@ struct dlr_requeue {
     bool script_lost; /* nothing else would end the job before its time limit */
     /* it is to get more memory: the file that counts how often it did; NULL: not */
     const char *memory_path;
+    bool memory_anyway; /* also where an account's limits may not let it begin again */
 };
 
 #define DLR_REQUEUE_SAID 128

@@ -246,6 +246,7 @@ static int read_words(struct dlr_step_plan_read *r)
                                                            : "SRUN_CPUS_PER_TASK");
     r->plan->overlap |= dlr_env_get(r->in->env, "SLURM_OVERLAP") != NULL;
     r->plan->mem_per_cpu = r->value[DLR_SRUN_MEM_PER_CPU];
+    r->plan->mem_said = r->mem_said || r->plan->mem_per_cpu;
     r->plan->by_cpu =
         r->plan->mem_per_cpu ||
         (!r->mem_said && dlr_env_get(r->in->env, "SLURM_MEM_PER_CPU") != NULL);

@@ -39,6 +39,7 @@ struct dlr_step_plan {
     bool tolerant; /* --kill-on-bad-exit=0: a task that fails is to end no other */
     bool overlap;  /* --overlap: it takes what other steps have, too */
     bool by_cpu;   /* its memory is asked for by CPU: */
+    bool mem_said; /* it has a word for its memory */
     const char *mem_per_cpu; /* by this word of argv; NULL: by the job's variable */
     /* the job's GPUs lie unevenly: Slurm makes no step of all of them that overlaps */
     bool uneven;

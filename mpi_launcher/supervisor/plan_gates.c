@@ -102,8 +102,8 @@ static bool is_starved(struct dlr_sup *s, const struct dlr_plan *plan)
         return false; /* as a rule's stop */
     if (action == DLR_FAILURE_STOPS)
         dlr_policy_give_up(s->policy, why);
-    else if (!dlr_sup_ending_may_get_memory(s->ending))
-        return false;
+    else if (s->step->mem_said || !dlr_sup_ending_may_get_memory(s->ending))
+        return false; /* more for the job is not more for the step */
     else
         dlr_policy_starves(s->policy, why);
     return true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the policy asks for: which engine does it, and what goes before. */
+#include "common/base/str.h"
 #include "mpi_launcher/policy/actions.h"
 #include "mpi_launcher/supervisor/copies/preparation.h"
 #include "mpi_launcher/supervisor/copies/reprotect.h"
@@ -102,10 +103,11 @@ static void requeue(void *arg, const char *why)
 
     if (dlr_sup_is_deposed(s))
         return;
-    dlr_sup_ending_for_memory(
-        s->ending, dlr_failure_rules_memory(&s->conf.on) == DLR_FAILURE_REQUEUES &&
-                       dlr_policy_failure(s->policy) &&
-                       dlr_sup_starves(s->rounds, starved, sizeof(starved)));
+    /* a requeue that is wanted for another reason is so with what memory there is */
+    dlr_sup_ending_for_memory(s->ending,
+                              dlr_sup_starves(s->rounds, starved, sizeof(starved)) &&
+                                  dlr_streq(why, starved),
+                              dlr_failure_rules_say_memory(&s->conf.on));
     dlr_sup_requeue(s->ending, why);
 }
 

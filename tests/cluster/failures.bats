@@ -221,12 +221,6 @@ result() { output "$1" | grep -x "done: sum $2"; }
     [[ "$(await_job "$job")" == CANCELLED* ]]
     output "$job" | grep -x "done: sum 10980"
     output "$job" | grep "^dlrover: the job could not be requeued: .*: the job is cancelled, since its script is lost$"
-    job=$(submit --no-requeue -N3 plain.sh --iterations 600 --iter-ms 100)
-    await "$job" running
-    "$VC" kill "$(ctl scontrol show job "$job" | sed -n 's/.*BatchHost=//p')"
-    [[ "$(await_job "$job")" == CANCELLED* ]]
-    [ "$(events "$job" 'select(.event=="requeue" or .event=="requeue_failed").event' | paste -sd' ')" = \
-        '"requeue" "requeue_failed"' ]
 }
 
 @test "slurmctld is away when a run without its batch host ends: it is asked until it answers" {

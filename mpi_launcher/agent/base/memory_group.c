@@ -65,12 +65,14 @@ static uint64_t read_counter(int fd)
 void dlr_memory_kills_open(const char *root, pid_t pid, struct dlr_memory_kills *ret)
 {
     static const char *const names[] = {"memory.oom_control", "memory.events"};
-    char process[16], group[PATH_MAX], path[PATH_MAX];
+    char process[16], group[PATH_MAX], own[PATH_MAX], path[PATH_MAX];
 
     *ret = (struct dlr_memory_kills){.fd = -1};
     dlr_format(process, sizeof(process), "%d", (int)pid);
     for (int v2 = 0; v2 < 2 && ret->fd < 0; v2++)
         if (dlr_memory_group(root, process, v2, group, sizeof(group)) && group[0] &&
+            !(dlr_memory_group(root, "self", v2, own, sizeof(own)) &&
+              dlr_streq(own, group)) && /* ours: it is not for its step alone */
             dlr_memory_group_path(root, v2, group, names[v2], path, sizeof(path)) == 0)
             ret->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (ret->fd >= 0)

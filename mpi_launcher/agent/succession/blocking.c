@@ -121,7 +121,7 @@ static int ask_slurmctld(const json_t *work, const char *dir, struct dlr_err *er
     char of[16];
     const char *argv[] = {program,  "requeue", NULL,      NULL,
                           min_text, max_text,  time_text, incarnation(of, sizeof(of)),
-                          dir,      "lost",    NULL};
+                          dir,      NULL,      NULL};
     struct dlr_spawn spawn = {.argv = argv, .out_fd = STDERR_FILENO, .pass_fd = -1};
     int pidfd, status, rc;
     pid_t pid;
@@ -133,6 +133,8 @@ static int ask_slurmctld(const json_t *work, const char *dir, struct dlr_err *er
         dlr_msg_uint(work, "timeout_ms", INT32_MAX, &timeout_ms) < 0)
         return dlr_fail(err, -EBADMSG, "malformed work");
     argv[2] = job;
+    if (json_is_true(json_object_get(work, "ended")))
+        argv[9] = "lost"; /* else the host may be there again in a moment */
     argv[3] = *exclude ? exclude : "-";
     dlr_format(min_text, sizeof(min_text), "%u", (unsigned)min);
     dlr_format(max_text, sizeof(max_text), "%u", (unsigned)max);

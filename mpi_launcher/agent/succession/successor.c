@@ -331,13 +331,14 @@ static void requeue(struct dlr_successor *s)
     dlr_agent_timer(su->base, &s->timer, 2 * su->self->job.requeue_timeout_ms, on_late,
                     s);
     rc = start_child(
-        s, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:o}", "do",
-                     "requeue", "dir", su->self->conf.run_dir, "job", su->self->run.job,
-                     "exclude", dead, "node", su->self->node, "min", (int)su->min_nodes,
-                     "max", (int)su->max_nodes, "timeout_ms",
+        s, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:I, s:I, s:I, s:o, s:b}",
+                     "do", "requeue", "dir", su->self->conf.run_dir, "job",
+                     su->self->run.job, "exclude", dead, "node", su->self->node, "min",
+                     (int)su->min_nodes, "max", (int)su->max_nodes, "timeout_ms",
                      (json_int_t)su->self->job.requeue_timeout_ms, "vround",
                      (json_int_t)s->plan.version.round, "step",
-                     (json_int_t)s->plan.version.step, "files", list_files(s)));
+                     (json_int_t)s->plan.version.step, "files", list_files(s), "ended",
+                     json_is_integer(json_object_get(su->heir.state, "ended"))));
     if (rc < 0)
         dlr_error("%s: the job could not be requeued", su->self->node);
 }

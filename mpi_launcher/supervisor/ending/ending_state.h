@@ -44,6 +44,7 @@ struct dlr_sup_ending {
     bool finished, requeue_asked, requeue_barred;
     bool for_good;   /* the helper goes on until slurmctld has answered */
     bool for_memory; /* the requeue is to give the job more of it */
+    bool anyway;     /* whatever limits there are */
     bool no_memory;  /* it gets none */
     int exit_code;
     json_t *row; /* of the journal's line that says so, where the end is kept */

@@ -32,8 +32,9 @@ static int no_more_memory(struct dlr_sup_ending *ending, const char *why)
     return dlr_sup_ending_go_on(ending);
 }
 
-void dlr_sup_ending_for_memory(struct dlr_sup_ending *ending, bool wanted)
+void dlr_sup_ending_for_memory(struct dlr_sup_ending *ending, bool wanted, bool anyway)
 {
+    ending->anyway = anyway;
     ending->for_memory = wanted && !ending->no_memory;
 }
 
@@ -143,7 +144,7 @@ void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
     if (ending->for_good)
         dlr_words_add(&words, "lost");
     else if (ending->for_memory)
-        dlr_words_add(&words, "memory");
+        dlr_words_add(&words, ending->anyway ? "memory-anyway" : "memory");
     if (dlr_sup_start_slurm(&words, pipes[1], &ending->helper, &err) == 0) {
         ending->helper_out = dlr_steal_fd(&pipes[0]);
         dlr_sup_watch(ending->env.io, ending->helper.pidfd, requeue_ended, ending);

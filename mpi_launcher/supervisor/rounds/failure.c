@@ -87,8 +87,10 @@ void dlr_sup_tell_failure(struct dlr_sup_rounds *rounds)
  * its code that the run is to stop is the reason before all others, whenever it ended
  * and is heard: Slurm may have killed the rest of the step by then.
  */
-static bool is_reason(const struct dlr_sup_rounds *rounds, int status, int64_t at_ms)
+static bool is_reason(const struct dlr_sup_rounds *rounds,
+                      const struct dlr_failure *next)
 {
+    int status = next->status;
     enum dlr_phase phase = dlr_policy_phase(rounds->policy);
     const struct dlr_failure *f = &rounds->failure;
     bool stops = dlr_policy_stops(rounds->policy, status);
@@ -99,8 +101,8 @@ static bool is_reason(const struct dlr_sup_rounds *rounds, int status, int64_t a
         return phase == DLR_PHASE_RUN || (stops && dlr_policy_failure(rounds->policy));
     if (stops != dlr_policy_stops(rounds->policy, f->status))
         return stops;
-    return phase == DLR_PHASE_END && at_ms < f->at_ms &&
-           !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    return phase == DLR_PHASE_END && next->at_ms < f->at_ms &&
+           (next->starved || !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
 }
 
 /* Its words may name what another one has only noticed: not when we killed it. The
@@ -139,7 +141,7 @@ void dlr_sup_on_exit(struct dlr_sup_rounds *rounds, unsigned node, const json_t 
                              .at_ms = at_ms};
     if (may_be_cause(rounds, &f))
         dlr_sup_note_failure(rounds, &f);
-    if (!is_reason(rounds, status, at_ms))
+    if (!is_reason(rounds, &f))
         return;
     rounds->failure = f;
     dlr_policy_worker_exit(rounds->policy, rounds->running_round, rank, status,

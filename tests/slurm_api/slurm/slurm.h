@@ -75,6 +75,8 @@ typedef struct {
 } job_desc_msg_t;
 typedef struct {
     char *authinfo, *sched_params;
+    uint64_t max_mem_per_cpu;
+    uint16_t accounting_storage_enforce;
     uint16_t kill_wait;
     uint16_t slurmd_timeout;
 } slurm_conf_t;

@@ -30,6 +30,7 @@ static struct {
     unsigned tasks;       /* 0: as many as before */
     uint64_t node_mb, mb; /* of the partition's nodes; what the job was given */
     bool requeued;
+    bool accounts;         /* their limits are enforced */
     bool no_memory;        /* its owner may not have more */
     int64_t took_s;        /* that the begin is asked for */
     const char *ours_path; /* what the file says when the list is set */
@@ -157,12 +158,11 @@ int dlr_slurm_count_nodes(const char *partitions, const char *without, unsigned 
     return ctld.nodes ? 0 : -EIO;
 }
 
-int dlr_slurm_node_memory(const char *partitions, unsigned nodes, uint64_t *ret_mb,
-                          struct dlr_err *err)
+int dlr_slurm_memory(const struct dlr_slurm_job *job, struct dlr_slurm_memory *ret,
+                     struct dlr_err *err)
 {
-    assert_string_equal(partitions, "main");
-    assert_int_equal(nodes, 4);
-    *ret_mb = ctld.node_mb;
+    ret->mb = ctld.node_mb;
+    ret->accounts = ctld.accounts;
     return ctld.node_mb ? 0 : dlr_fail(err, -EIO, "cannot load the nodes");
 }
 
@@ -436,7 +436,7 @@ static void a_job_that_died_for_want_of_memory_gets_more_or_is_left_alone(void *
         const char *what;
         uint64_t mb, node_mb, gets;
         unsigned cpus;
-        bool per_cpu, no_requeue, no_memory;
+        bool per_cpu, no_requeue, no_memory, accounts, anyway;
         const char *said, *text;
     } rows[] = {
         {"once", 300, 2048, 450, 8, .said = "450 MB a node, 300 before", .text = ""},
@@ -445,16 +445,21 @@ static void a_job_that_died_for_want_of_memory_gets_more_or_is_left_alone(void *
          .text = "it has been given more 2 times already"},
         {"as much as there is", 300, 400, 400, 8, .said = "400 MB a node, 300 before",
          .text = ""},
-        {"by the CPU", 100, 260, 130, 8, .per_cpu = true,
+        {"by the CPU", 100, 130, 130, 8, .per_cpu = true,
          .said = "130 MB a CPU, 100 before", .text = ""},
         {"all that a node has", 400, 400, 0, 8, .said = "",
-         .text = "it has 400 MB a node, and nodes of partition 'main' have 400"},
+         .text = "it has 400 MB a node, and can have 400 on its nodes"},
         {"--mem=0", 0, 400, 0, 8, .said = "",
          .text = "it has all of its nodes' memory, or asks for it by its GPUs"},
         {"--no-requeue", 300, 2048, 0, 8, .no_requeue = true, .said = "",
          .text = "it may not be requeued"},
         {"slurmctld does not say", 300, 0, 0, 8, .said = "",
          .text = "cannot load the nodes"},
+        {"an account may have limits", 300, 2048, 0, 8, .accounts = true, .said = "",
+         .text = "limits of accounts are enforced here, and one might not let it begin "
+                 "again (--dlrover-on=memory:requeue tries it)"},
+        {"and is wanted anyway", 300, 2048, 450, 8, .accounts = true, .anyway = true,
+         .said = "450 MB a node, 300 before", .text = ""},
         {"a limit of the user's", 300, 2048, 0, 8, .no_memory = true, .said = "",
          .text = "cannot give the job more memory: over a limit"},
     };
@@ -463,7 +468,7 @@ static void a_job_that_died_for_want_of_memory_gets_more_or_is_left_alone(void *
                             .incarnation = 9,
                             .min_nodes = 4,
                             .max_nodes = 5,
-                            .timeout_ms = 1000,
+                            .timeout_ms = 100,
                             .exclude = "",
                             .memory_path = path};
 
@@ -477,12 +482,16 @@ static void a_job_that_died_for_want_of_memory_gets_more_or_is_left_alone(void *
         memset(&ctld, 0, sizeof(ctld));
         ctld.node_mb = rows[i].node_mb;
         ctld.no_memory = rows[i].no_memory;
+        ctld.accounts = rows[i].accounts;
+        r.memory_anyway = rows[i].anyway;
         ctld.job = (struct dlr_slurm_job){.may_requeue = !rows[i].no_requeue,
                                           .memory_mb = rows[i].mb,
                                           .memory_per_cpu = rows[i].per_cpu,
                                           .nodes_now = 4,
                                           .cpus_now = rows[i].cpus};
-        assert_int_equal(dlr_requeue_job(&r, said, &err), refused ? -ENOSPC : 0);
+        assert_int_equal(dlr_requeue_job(&r, said, &err), !refused          ? 0
+                                                          : rows[i].node_mb ? -ENOSPC
+                                                                            : -EIO);
         assert_int_equal(ctld.mb, rows[i].gets);
         assert_string_equal(said, rows[i].said);
         assert_string_equal(err.code ? err.text : "", rows[i].text);

@@ -249,14 +249,16 @@ static void want_of_memory_leads_to_what_the_user_wants(void **state)
 {
     static const struct {
         const char *on;
-        bool unwritten, no_requeue;
+        bool unwritten, no_requeue, of_step;
         const char *told;
     } rows[] = {
-        {"", true, false, "disk rule starves requeue:no memory "},
-        {"", true, true, "disk rule starves names repeat holders policy:101 "},
-        {"memory:restart", false, false, "disk rule names repeat holders policy:101 "},
-        {"memory:stop", false, false, "disk rule starves given-up:no memory "},
-        {"memory:stop", true, false,
+        {"", true, false, false, "disk rule starves requeue:no memory "},
+        {"", true, true, false, "disk rule starves names repeat holders policy:101 "},
+        {"", true, false, true, "disk rule starves names repeat holders policy:101 "},
+        {"memory:restart", false, false, false,
+         "disk rule names repeat holders policy:101 "},
+        {"memory:stop", false, false, false, "disk rule starves given-up:no memory "},
+        {"memory:stop", true, false, false,
          "disk rule starves names repeat holders policy:101 "},
     };
 
@@ -269,6 +271,7 @@ static void want_of_memory_leads_to_what_the_user_wants(void **state)
         s.conf.on = v.failures;
         unwritten = rows[i].unwritten;
         no_requeue = rows[i].no_requeue;
+        s.planning->step.mem_said = rows[i].of_step;
         told[0] = '\0';
         planned("n2");
         assert_string_equal(told, rows[i].told);

@@ -174,11 +174,14 @@ static void a_task_that_the_kernel_kills_for_want_of_memory_is_counted(void **st
          "under_oom 1\n", 0},
         {"its cgroup is gone", "0::/job_7\n", "sys/fs/cgroup/job_7/memory.events",
          "oom_kill 1\n", "", 0},
+        {"ours, too: of slurmd, where nothing is confined", "0::/agent\n",
+         "sys/fs/cgroup/agent/memory.events", "oom_kill 1\n", "oom_kill 2\n", 0},
         {"no counter", "0::/job_8\n", "sys/fs/cgroup/job_7/memory.events",
          "oom_kill 1\n", "oom_kill 2\n", 0},
     };
     struct dlr_memory_kills kills;
 
+    put("proc/self/cgroup", "4:memory:/agent\n0::/agent\n");
     for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         print_message("%s\n", rows[i].what);
         put("proc/77/cgroup", rows[i].groups);

@@ -308,6 +308,17 @@ static void an_echo_of_what_died_for_want_of_memory_is_not_the_cause(void **stat
     assert_string_equal(said.rule, "oom-killed-counter");
     assert_int_equal(rounds->failure.rank, 1);
     rounds_end();
+    rounds_begin(names, 2); /* one that says nothing, and was quicker to be heard */
+    planning.step.world = planning.plan.world = 2;
+    assert_int_equal(dlr_sup_failure_reset(rounds, 2), 0);
+    phase = DLR_PHASE_RUN;
+    failure = NULL;
+    ends(0, 1 << 8, 9);
+    starved = 1;
+    ends(1, SIGKILL, 5);
+    starved = 0;
+    assert_int_equal(rounds->failure.rank, 1);
+    rounds_end();
 }
 
 static void rules_that_are_wrong_are_told_with_their_line(void **state)
