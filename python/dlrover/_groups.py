@@ -8,6 +8,7 @@ wrapped but messages, which some releases count as well.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -99,6 +100,7 @@ class _Messages:
 
     def __init__(self, group: typing.Any) -> None:
         self.calls = self.counted = 0
+        self.unwrapped = 0  # PyTorch's count when messages came to be wrapped, which may have messages in it
         self.from_number: int | None = None  # before the call that is under way
         devices = getattr(group, "_device_types", ())
         try:
@@ -160,11 +162,18 @@ def _counted(real: typing.Callable[..., typing.Any], most: int | None) -> typing
 
 def count_messages() -> None:
     """From now on calls that are no collectives are told from them. Before any of them is best."""
-    kind = getattr(_c10d(), "ProcessGroup", None)
+    c10d, wrapped = _c10d(), False
+    kind = getattr(c10d, "ProcessGroup", None)
     for name in (*BETWEEN_RANKS, "monitored_barrier") if kind and watched() else ():
         real = getattr(kind, name, None)
         if real is not None and not hasattr(real, "dlrover"):
             setattr(kind, name, _counted(real, None if name == "monitored_barrier" else 1))
+            wrapped = True
+    if wrapped:
+        with contextlib.suppress(AttributeError, KeyError, RuntimeError, TypeError):  # then none is watched
+            for group, _, _ in _groups(c10d):
+                messages = _of(group)
+                messages.unwrapped = _number(group, messages.mixed) or 0
 
 
 def _groups(c10d: typing.Any) -> list[tuple[typing.Any, str, dict[int, int]]]:
@@ -175,20 +184,24 @@ def _groups(c10d: typing.Any) -> list[tuple[typing.Any, str, dict[int, int]]]:
     return [(group, names[group], ranks[group]) for group in list(groups) if group in names and group in ranks]
 
 
-def _in_flight() -> dict[str, int]:
-    """{number of a group: its operations that were begun and have not ended}, of gloo's recorder where there is one."""
+def _trace(collectives: bool) -> dict[str, typing.Any]:
+    """What gloo's recorder has, where there is one; up to 0.1 s with the operations themselves."""
     dump = getattr(sys.modules.get("torch._C._distributed_c10d"), "_dump_fr_trace_json", None)
-    if not dump:
-        return {}
-    status = json.loads(dump(backend="gloo", includeCollectives=False)).get("pg_status", {})
+    try:
+        return dict(json.loads(dump(backend="gloo", includeCollectives=collectives))) if dump else {}
+    except TypeError:
+        return {}  # before PyTorch 2.15 there is NCCL's alone
+
+
+def _in_flight() -> dict[str, int]:
+    """{number of a group: its operations that were begun and have not ended}"""
     return {key: int(one["last_enqueued_collective"]) - int(one["last_completed_collective"])
-            for key, one in status.items()}
+            for key, one in _trace(False).get("pg_status", {}).items()}
 
 
 def _recorded() -> list[dict[str, typing.Any]]:
-    """All that gloo's recorder has; up to 0.1 s."""
-    dump = getattr(sys.modules.get("torch._C._distributed_c10d"), "_dump_fr_trace_json", None)
-    return json.loads(dump(backend="gloo", includeCollectives=True)).get("entries", []) if dump else []
+    """The operations in gloo's recorder."""
+    return list(_trace(True).get("entries", []))
 
 
 def _bytes(value: typing.Any) -> tuple[int, int]:
@@ -226,23 +239,34 @@ class _Line:
     def _from(self, group: typing.Any) -> tuple[int, int]:
         """What its count was before this process was watched, and whether that can be told from messages' count."""
         messages = _of(group)
-        number = _number(group, messages.mixed)
-        if not number or messages.calls or not hasattr(group, "_get_backend"):
+        if not messages.unwrapped or not hasattr(group, "_get_backend"):
             return 0, 0  # releases before 2.0 count no messages
-        entries = _recorded() if number < RECORDED_MAX else []
-        own = sum(one["process_group"][0] == self.name for one in entries)
-        if own and len(entries) < RECORDED_MAX:
-            return number - own, 0
-        return 0, int(str(_c10d().get_backend(group)) != "nccl")
+        backend = str(_c10d().get_backend(group))
+        if messages.mixed or backend not in ("gloo", "undefined"):
+            return 0, int(backend != "nccl")
+        for _ in range(3):  # an operation that is begun meanwhile may be in one of the two alone
+            number = self._collectives(messages, group)
+            time.sleep(0.001)  # what was counted is recorded a moment later
+            entries = _recorded() if number < RECORDED_MAX else []
+            if not entries or len(entries) >= RECORDED_MAX:
+                break
+            # The recorder outlives its groups, whose names are used again.
+            ids = [one["pg_id"] for one in entries if one["process_group"][0] == self.name]
+            own = ids.count(max(ids, default=None))
+            if own and own <= number == self._collectives(messages, group):
+                return number - own, 0
+        return 0, 1
+
+    @staticmethod
+    def _collectives(messages: _Messages, group: typing.Any) -> int:
+        """What PyTorch has counted without the messages that are known."""
+        number = messages.from_number
+        return (_number(group, messages.mixed) or 0) - messages.counted if number is None else number
 
     def look(self, now_ns: int) -> None:
         """How many of its operations were begun; since when that is so."""
         group = self.group()
-        messages = _of(group)
-        number = messages.from_number
-        if number is None:
-            number = (_number(group, messages.mixed) or 0) - messages.counted
-        entered = max(0, number - self.before)
+        entered = max(0, self._collectives(_of(group), group) - self.before)
         self.stands = entered == self.entered
         if not self.stands:
             self.entered, self.since_ns = entered, now_ns

@@ -183,6 +183,39 @@ def compile_one(page):
     assert torch.compile(reduced, backend="eager", fullgraph=True)(torch.ones(2)).tolist() == [2, 2]
 
 
+# (operations of two groups in the recorder, PyTorch's count less what the second has, before, lost)
+RECORDED = [
+    ("of a group alone", 0, 3, 0, 0, 0),
+    ("with messages", 0, 3, 2, 2, 0),
+    ("a name used again", 4, 3, 0, 0, 0),
+    ("more than are counted", 0, 3, -1, 0, 1),
+    ("none", 0, 0, 3, 0, 1),
+]
+
+
+def begun_before(groups):
+    """What is known of a group's count when messages were not wrapped from its beginning."""
+    group = dist.distributed_c10d._get_default_group()
+    name = dist.distributed_c10d._world.pg_names[group]
+    recorded, number, kept = groups._recorded, groups._number, groups._of(group).unwrapped
+    try:
+        for what, old, own, more, before, lost in RECORDED:
+            entries = [{"pg_id": int(at >= old), "process_group": [name, ""]} for at in range(old + own)]
+            groups._recorded = lambda entries=entries: entries
+            groups._number = lambda *_, count=own + more: count
+            for unwrapped, expected in ((own + more, (before, lost)), (0, (0, 0))):
+                groups._of(group).unwrapped = unwrapped
+                line = groups._Line(group, name, {0: 0}, 0)
+                assert (line.before, line.lost) == expected, (what, line.before, line.lost)
+    finally:
+        groups._recorded, groups._number, groups._of(group).unwrapped = recorded, number, kept
+    c10d = torch._C._distributed_c10d
+    real = c10d._dump_fr_trace_json
+    c10d._dump_fr_trace_json = lambda includeCollectives=None, onlyActive=None: b"{}"  # PyTorch 2.8 to 2.14
+    assert groups._in_flight() == {} and groups._recorded() == []
+    c10d._dump_fr_trace_json = real
+
+
 def alone(directory):
     """One rank: what it does in place of steps, a fork, and nothing where the job does not ask for it."""
     os.environ.update(RANK="0", WORLD_SIZE="1")
@@ -221,6 +254,8 @@ def alone(directory):
         os.environ["DLROVER_ROUND"] = "5"  # for this process a new one
         await_that(lambda: threads() == 0)
         assert struct.unpack("<I", os.pread(page, 4, 68))[0] & 18 == 2
+        if RECORDER:
+            begun_before(dlrover._groups)
 
 
 class Job:
