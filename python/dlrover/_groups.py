@@ -24,6 +24,7 @@ TICK_S = 0.25
 NO_ROOT = 2**32 - 1
 ANY, GROUP = -1, -2
 BETWEEN_RANKS = ("send", "recv", "recv_anysource")
+FAILURES_MAX = 3  # looks in a row
 RECORDED_MAX = 1900  # of gloo's recorder, which keeps 2000 operations
 
 
@@ -299,28 +300,38 @@ class Reader:
         return self._round != os.environ.get("DLROVER_ROUND")
 
     def stop(self) -> None:
-        """Nothing is told from now on. Blocks while it looks."""
+        """Looks once more, then nothing is told. Blocks meanwhile, 5 s at most."""
+        if self.pid != os.getpid():
+            return
         self._end.set()
-        if self.pid == os.getpid():
-            self._thread.join(1)
+        self._thread.join(5)
 
     def _run(self) -> None:
-        try:
-            while not self._end.wait(TICK_S) and not self.ended:
+        failures, last = 0, False
+        while not last:
+            last = self._end.wait(TICK_S)
+            if self.ended:
+                break
+            try:
                 self.look()
-        except Exception as error:  # pylint: disable=broad-exception-caught
-            self._forget()  # a release of PyTorch that is otherwise
-            if os.environ.get("DLROVER_DEBUG"):
-                print(f"dlrover: torch.distributed is not watched: {error!r}", file=sys.stderr)
-            return
+                failures = 0
+            except Exception as error:  # pylint: disable=broad-exception-caught
+                self._forget()  # a group that ended meanwhile, or a release of PyTorch that is otherwise
+                failures += 1
+                if failures == FAILURES_MAX:
+                    if os.environ.get("DLROVER_DEBUG"):
+                        print(f"dlrover: torch.distributed is not watched: {error!r}", file=sys.stderr)
+                    return
         self._library.dlr_watch_close(self._handle)
 
     def _forget(self) -> None:
-        """What was told may be true no more."""
+        """What was told may be true no more. The next look tells all anew."""
         self._see_phase(None)
         self._library.dlr_watch_put_waits(self._handle, None, 0)
+        self._waits = ()
         for line in self._lines.values():
             self._library.dlr_watch_del_group(self._handle, line.id)
+            line.told = ()
 
     def look(self) -> None:
         """Looks once, and tells what is different."""
@@ -353,8 +364,9 @@ class Reader:
             self._library.dlr_watch_del_group(self._handle, self._lines.pop(key).id)
         for group, name, ranks in groups:
             if id(group) not in self._lines:
-                number = self._generations[name] = self._generations.get(name, -1) + 1
+                number = self._generations.get(name, -1) + 1
                 self._lines[id(group)] = _Line(group, name, dict(ranks), number)
+                self._generations[name] = number
             self._lines[id(group)].look(now_ns)
 
     def _line_of(self, c10d: typing.Any, group: typing.Any) -> _Line | None:
@@ -369,7 +381,7 @@ class Reader:
         too."""
         found = []
         places, since = {}, {}
-        for ident, frame in frames.items():
+        for ident, frame in frames.items() if self._lines else ():
             while frame is not None and frame.f_code.co_filename == OWN_FILE and frame.f_code.co_name == "message":
                 frame = frame.f_back
             if frame is None or frame.f_code.co_filename != c10d.is_initialized.__code__.co_filename:

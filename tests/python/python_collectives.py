@@ -183,6 +183,38 @@ def compile_one(page):
     assert torch.compile(reduced, backend="eager", fullgraph=True)(torch.ones(2)).tolist() == [2, 2]
 
 
+class Library:
+    """In place of libdlrover: which functions were called."""
+
+    def __init__(self):
+        self.called = []
+
+    def __getattr__(self, name):
+        return lambda *_: self.called.append(name) or 0
+
+
+def looks_at_last():
+    library = Library()
+    dlrover._groups.Reader(library, None, lambda _: None).stop()
+    assert library.called[-2:] == ["dlr_watch_put_group", "dlr_watch_close"], library.called
+
+
+def fails_and_goes_on():
+    """A group that ends while it is looked at is no end of the watch."""
+    reader = dlrover._watch._reader
+    await_that(lambda: any(line.told for line in reader._lines.values()))
+    ids, look, failures = {line.id for line in reader._lines.values()}, reader._tell, [1, 2]
+
+    def fails(*args):
+        if failures:
+            raise RuntimeError(failures.pop())
+        look(*args)
+
+    reader._tell = fails
+    await_that(lambda: not failures and all(line.told for line in reader._lines.values()))
+    assert {line.id for line in reader._lines.values()} == ids and threads() == 1
+
+
 # (operations of two groups in the recorder, PyTorch's count less what the second has, before, lost)
 RECORDED = [
     ("of a group alone", 0, 3, 0, 0, 0),
@@ -242,6 +274,7 @@ def alone(directory):
         with contextlib.suppress(Exception):
             dist.broadcast(ONES, 7)
         dist.all_reduce(ONES)
+        fails_and_goes_on()
         child = os.fork()
         if child == 0:
             time.sleep(0.6)  # two looks, if there were any
@@ -254,6 +287,7 @@ def alone(directory):
         os.environ["DLROVER_ROUND"] = "5"  # for this process a new one
         await_that(lambda: threads() == 0)
         assert struct.unpack("<I", os.pread(page, 4, 68))[0] & 18 == 2
+        looks_at_last()
         if RECORDER:
             begun_before(dlrover._groups)
 
