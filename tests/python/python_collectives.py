@@ -83,6 +83,7 @@ def deadlock(rank, groups):
 def anew(rank, _groups):
     """A group that is left and made again counts from its beginning."""
     dist.all_reduce(ONES)
+    await_that(lambda: dlrover._watch._reader._lines)
     dist.barrier()
     dist.destroy_process_group()
     time.sleep(1)
