@@ -339,19 +339,24 @@ static bool same_change(const struct dlr_change *a, const struct dlr_change *b)
            memcmp(a->parts, b->parts, sizeof(a->parts)) == 0;
 }
 
-/* Whether it is so already. */
+/* Whether it is so already at its step, whatever was changed later. */
 static bool in_force(const struct dlr_sequence *s, const struct dlr_change *c)
 {
-    const struct segment *last = &s->segment[s->segments - 1];
-    const struct dlr_source *source = &s->source[0];
+    const struct segment *seg = segment_of(s, c->step);
+    const struct dlr_source *source = &s->conf.source[0];
+    const uint32_t *parts = s->conf.parts;
 
-    if (c->step < last->from)
-        return false;
+    for (unsigned i = 0; i < s->changes && s->change[i].step <= c->step; i++) {
+        if (s->change[i].kind == DLR_CHANGE_PARTS)
+            parts = s->change[i].parts;
+        if (s->change[i].kind == DLR_CHANGE_EXTEND)
+            source = &s->change[i].source;
+    }
     if (c->kind == DLR_CHANGE_BATCH)
-        return c->batch == last->batch && c->micro == last->micro;
+        return c->batch == seg->batch && c->micro == seg->micro;
     if (c->kind == DLR_CHANGE_PARTS)
-        return last->mixture && memcmp(c->parts, s->parts, sizeof(s->parts)) == 0;
-    return c->kind == DLR_CHANGE_EXTEND && !last->mixture &&
+        return seg->mixture && memcmp(c->parts, parts, sizeof(s->parts)) == 0;
+    return c->kind == DLR_CHANGE_EXTEND && !seg->mixture &&
            c->source.length == source->length && c->source.files == source->files &&
            c->source.id == source->id;
 }

@@ -135,8 +135,6 @@ static int take_conf(struct dlr_feed *feed, const struct dlr_feed_conf *conf,
         rc = take_sources(feed, conf, &own, err);
     if (rc == 0)
         rc = dlr_sequence_new(&own, &feed->sequence, err);
-    if (rc == 0)
-        rc = check_parts(feed, own.batch, own.micro, err);
     if (rc < 0)
         return rc;
     feed->grown = conf->grown != 0;
@@ -192,8 +190,8 @@ void dlr_feed_close(struct dlr_feed *feed)
 
 /* --- a state that somebody has saved --- */
 
-/* What is longer here than there begins with what is there, and is read from the next
- * epoch on.
+/* What is longer here than there begins with what is there, and is read from the epoch
+ * after step on; NEVER: nobody has said which step was restored.
  */
 static int grow(const struct dlr_feed *feed, struct dlr_sequence *stored, uint64_t step,
                 struct dlr_err *err)
@@ -215,6 +213,9 @@ static int grow(const struct dlr_feed *feed, struct dlr_sequence *stored, uint64
                         "source 0: its first %" PRIu64
                         " files are not those of the version",
                         old->files);
+    if (step == NEVER)
+        return dlr_fail(err, -EINVAL,
+                        "dlr_feed_step() of the restored step comes first");
     return dlr_sequence_change(stored, &change, err);
 }
 
@@ -247,7 +248,11 @@ int dlr_feed_save(const struct dlr_feed *feed, void *ret, size_t room)
 
 int dlr_feed_load(struct dlr_feed *feed, uint64_t step, const void *bytes, size_t size)
 {
-    return take_state(feed, step, bytes, size);
+    int rc = take_state(feed, step, bytes, size);
+
+    if (rc == 0 && step > 0)
+        feed->asked = step - 1; /* what was read before is not changed any more */
+    return rc;
 }
 
 /* A restore has written another state than the one that sequence is of. */
@@ -390,7 +395,7 @@ static int change(struct dlr_feed *feed, const struct dlr_change *c)
 {
     struct dlr_err why = {0};
     int rc = is_restored(feed)
-                 ? take_state(feed, c->step, feed->state, sizeof(feed->state))
+                 ? take_state(feed, NEVER, feed->state, sizeof(feed->state))
                  : 0;
 
     if (rc < 0)
@@ -398,6 +403,8 @@ static int change(struct dlr_feed *feed, const struct dlr_change *c)
     if (dlr_sequence_has(feed->sequence, c))
         return 0;
     rc = check_asked(feed, c->step, &why);
+    if (rc == 0 && c->kind == DLR_CHANGE_BATCH && c->micro && c->batch % c->micro == 0)
+        rc = check_parts(feed, c->batch, c->micro, &why);
     if (rc == 0 && dlr_feed_state_size(feed->sequence, c) > sizeof(feed->state))
         rc = dlr_fail(&why, -ENOSPC, "too many changes");
     if (rc == 0)
@@ -415,14 +422,8 @@ int dlr_feed_set_batch(struct dlr_feed *feed, uint64_t step, uint32_t global_bat
                                  .step = step,
                                  .batch = global_batch,
                                  .micro = micro_batch};
-    struct dlr_err why;
-    int rc = 0;
+    const int rc = change(feed, &c);
 
-    if (micro_batch && global_batch % micro_batch == 0)
-        rc = check_parts(feed, global_batch, micro_batch, &why);
-    if (rc < 0)
-        return dlr_fail(&feed->err, rc, "feed '%s': %s", feed->name, why.text);
-    rc = change(feed, &c);
     return rc < 0 ? rc : 0;
 }
 

@@ -33,9 +33,12 @@
  * summed and divided by the samples of the step, not averaged over ranks.
  *
  * dlr_feed_look(), dlr_feed_indices(), dlr_feed_key() and dlr_feed_locate() only read:
- * threads and forked children may call them, of any step and any micro-batch. Changes are said by all ranks
- * alike, of a step that was not asked for yet, between fence and begin or before the
- * first step. Said again, as a program does that goes on from a version, they count once.
+ * threads and forked children may call them, of any step and any micro-batch. No thread
+ * may be in them during a change, the first dlr_feed_step() after a restore, or a load.
+ * Changes are said by all ranks alike, of a step that was not asked for yet, between
+ * fence and begin, or after the restore and before the first step: the restore drops one
+ * that was said before it and that the version does not have. Said again, as a program
+ * does that goes on from a version, they count once.
  * Functions return a negative errno on failure; dlr_feed_error() has a line of text.
  */
 #ifndef DLROVER_FEED_H
@@ -139,7 +142,8 @@ int dlr_feed_locate(const struct dlr_feed *feed, uint64_t index,
  * are; the samples of so many steps left out; from the epoch after step, source in place
  * of a shorter one that it begins with. -EINVAL: the text says why not, an earlier change
  * of a later step among it; -ENOTSUP: not of one source, or only of one; -ENOSPC: there
- * were too many changes.
+ * were too many changes. After a restore of data that has grown (grown), dlr_feed_step()
+ * of the restored step comes before any of them: else -EINVAL.
  */
 int dlr_feed_set_batch(struct dlr_feed *feed, uint64_t step, uint32_t global_batch,
                        uint32_t micro_batch);
@@ -154,8 +158,9 @@ int dlr_feed_extend(struct dlr_feed *feed, uint64_t step,
  */
 int dlr_feed_save(const struct dlr_feed *feed, void *ret, size_t room);
 
-/* Takes them back, for steps from step on. -EBADMSG as dlr_feed_step(), and where these
- * are no such bytes; -EPROTO: of a later release. Foreign bytes: fuzz target feed.
+/* Takes them back, for steps from step on; those before are not changed any more.
+ * -EBADMSG as dlr_feed_step(), and where these are no such bytes; -EPROTO: of a later
+ * release. Foreign bytes: fuzz target feed.
  */
 int dlr_feed_load(struct dlr_feed *feed, uint64_t step, const void *bytes, size_t size);
 

@@ -221,7 +221,9 @@ class Bound:
         for name, one in more.items():
             self._tree.add(name, one)
         self._feeds = list(feeds)
-        for feed in self._feeds:
+        for number, feed in enumerate(self._feeds):
+            if any(feed.name == other.name for other in self._feeds[:number]):
+                raise ValueError(f"two feeds are named '{feed.name}': each needs a name of its own")
             self._tree.add(f"feed.{feed.name}", feed)
         self._tree.complete()
         self._ck = checkpoint or Checkpoint(**options)

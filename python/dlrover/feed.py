@@ -255,7 +255,8 @@ class Feed:
 
     def share(self, last: int | None = None) -> typing.Iterator[typing.List[int]]:
         """The same for an IterableDataset that is loaded with batch_size=None: of these micro-batches those that are
-        this worker's, so that the loader has them in order.
+        this worker's, so that the loader has them in order. With persistent_workers a second iter() of the loader
+        begins where the first did, as workers do not hear of steps that are done: make the loader anew.
         """
         data = sys.modules.get("torch.utils.data")
         worker = data.get_worker_info() if data else None
@@ -270,15 +271,17 @@ class Feed:
         that is left out but for the last micro-batch, and weights are made for it. Without one the gradients of all
         ranks are to be added up.
         """
-        yield Now(self, model)
-        self.done += 1
+        now = Now(self, model)
+        yield now
+        self.done = now.number + 1  # bind()'s step() may have said so in the block
 
     # --- changes -----------------------------------------------------------------------------
 
     def set_batch(self, step: int, global_batch: int, micro_batch: int) -> None:
         """From step on. This and the next three are said on all ranks alike, of a step that has not begun; said again,
-        as at the start of a program that goes on, they count once. A loader may have read that step ahead: make it anew
-        after a change. Error says why not.
+        as at the start of a program that goes on, they count once. They are said after restore(), which drops one that
+        the version does not have. A loader may have read that step ahead: make it anew after a change. Error says why
+        not.
         """
         self._check(lib.dlr_feed_set_batch(self._handle, step, global_batch, micro_batch))
 
@@ -292,8 +295,15 @@ class Feed:
         self._check(lib.dlr_feed_skip(self._handle, step, steps))
 
     def extend(self, step: int, data: typing.Any) -> None:
-        """From the epoch after step on: data as the class takes it, longer than before, beginning with what it was."""
-        self._check(lib.dlr_feed_extend(self._handle, step, _source(data)))
+        """From the epoch after step on: data as the class takes it, longer than before, beginning with what it was. A
+        restart gives the class the long data, and grown=True.
+        """
+        source = _source(data)
+        self._check(lib.dlr_feed_extend(self._handle, step, source))
+        length, records, weight = self._plain[0]
+        more = source.records[:source.files]
+        if (source.length or sum(more)) > (length or sum(records)):
+            self._plain = [(source.length, more, weight)]
 
     # --- state -------------------------------------------------------------------------------
 
@@ -318,6 +328,8 @@ class Feed:
     def reached(self, step: int) -> None:
         """So many steps are done. bind(feeds=) says it by itself."""
         self.done = _number(step, "step", 2**48)
+        if step:
+            lib.dlr_feed_step(self._handle, self.done - 1, StepOfC())  # cannot be changed any more
 
 
 class Sampler:

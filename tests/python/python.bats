@@ -60,7 +60,7 @@ spoil() { # FILE
 }
 
 @test "a feed reads each sample once an epoch, at any number of ranks, over restarts and by stock loaders" {
-    run "$python" tests/python/python_feed.py order share resized refused
+    run "$python" tests/python/python_feed.py order share resized changed refused
     echo "$output"
     [ "$status" -eq 0 ]
 }

@@ -119,6 +119,40 @@ def torch_epoch(ends, batch):
     return read
 
 
+def changed():
+    """A block that says its step is done, data that has grown, and changes of what was read."""
+    feed = Feed(N, BATCH, MICRO, seed=3)
+    for done in 1, 2:
+        with feed.step():
+            feed.reached(feed.done + 1)  # as bind()'s step() does
+        assert feed.done == done
+    feed.set_batch(0, BATCH, MICRO)  # said again
+    for step in 0, 1:
+        try:
+            feed.skip(step, 1)
+            raise SystemExit("taken")
+        except dlrover.Error as error:
+            assert "was asked for already" in str(error), error
+    feed.extend(5, 2 * N)
+    feed.extend(5, 2 * N)  # said again
+    again = pickle.loads(pickle.dumps(feed))
+    assert [again.indices(step, 0) for step in range(2, 70)] == [feed.indices(step, 0) for step in range(2, 70)]
+    assert max(max(again.indices(step, 0)) for step in range(21, 60)) >= N
+    state, later = feed.state_dict(), Feed(2 * N, BATCH, MICRO, seed=3, grown=True)
+    later.load_state_dict(state)
+    assert later.indices(60, 0) == feed.indices(60, 0)
+    try:
+        later.skip(1, 1)
+        raise SystemExit("taken")
+    except dlrover.Error as error:
+        assert "was asked for already" in str(error), error
+    try:
+        dlrover.bind(small_model(), feeds=[feed, later])
+        raise SystemExit("taken")
+    except ValueError as error:
+        assert "two feeds are named 'feed'" in str(error), error
+
+
 def negative_control():
     """8 -> 6 -> 8 ranks: theirs repeats samples and leaves others out, ours does neither."""
     theirs = collections.Counter(torch_epoch(((8, 400), (6, 300), (8, 400)), 8))
@@ -307,7 +341,7 @@ def refused():
         except (dlrover.Error, ValueError) as error:
             assert said in str(error), error
     try:
-        Feed(9, 8, 2, parts=5)
+        Feed(9, 8, 2, parts=5).begin()
         raise SystemExit("taken")
     except dlrover.Error as error:
         assert "at most 4 parts have something to do" in str(error), error

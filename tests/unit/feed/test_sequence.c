@@ -455,6 +455,8 @@ static void a_change_that_is_said_again_is_made_once(void **state)
     for (same.step = 11; same.step < 1000; same.step++)
         assert_int_equal(dlr_sequence_change(s, &same, NULL), 0);
     assert_int_equal(dlr_sequence_change(s, &skip, NULL), 0);
+    same.step = 0; /* what held there, before a change that came later */
+    assert_int_equal(dlr_sequence_change(s, &same, NULL), 0);
     dlr_sequence_changes(s, &n);
     assert_int_equal(n, 1);
     for (same.step = 1000; n < DLR_SEQUENCE_CHANGES; same.step++, n++) {

@@ -322,9 +322,6 @@ static void what_a_feed_cannot_be_is_refused_by_name(void **state)
          "order 'any' is not full, blocks:B, blocks:BxK or none"},
         {{.length = 9, .global_batch = 8, .micro_batch = 1, .ends = "pad"},
          "ends 'pad' is not span, keep or drop"},
-        {{.length = 9, .global_batch = 8, .micro_batch = 2, .parts = 5},
-         "5 parts, and global_batch 8 has 4 micro-batches of 2: at most 4 parts have "
-         "something to do"},
         {{.length = 9, .global_batch = 8, .micro_batch = 2, .part = 2, .parts = 2},
          "part 2 of 2 parts cannot be"},
         {{.global_batch = 8, .micro_batch = 2, .sources = 2, .source = two},
@@ -373,6 +370,60 @@ static void a_step_that_was_asked_for_keeps_its_samples(void **state)
     dlr_feed_close(feed);
 }
 
+static void
+a_run_whose_batch_grew_goes_on_at_more_parts_than_it_began_with(void **state)
+{
+    unsigned char bytes[DLR_FEED_STATE_MAX];
+    struct dlr_feed_conf conf = plain;
+    struct dlr_feed *small = open_feed(NULL, &plain), *large;
+    struct dlr_feed_step now;
+    int size;
+
+    assert_int_equal(dlr_feed_set_batch(small, 100, 96, 4), 0);
+    size = dlr_feed_save(small, bytes, sizeof(bytes));
+    conf.parts = 20;
+    large = open_feed(NULL, &conf);
+    assert_int_equal(dlr_feed_step(large, 150, &now), -EINVAL);
+    assert_string_equal(dlr_feed_error(large),
+                        "feed 'train': 20 parts, and global_batch 48 has 12 "
+                        "micro-batches of 4: at most 12 parts have something to do");
+    assert_int_equal(dlr_feed_load(large, 150, bytes, (size_t)size), 0);
+    assert_int_equal(dlr_feed_set_batch(large, 0, 48, 4), 0); /* both said again */
+    assert_int_equal(dlr_feed_set_batch(large, 100, 96, 4), 0);
+    assert_int_equal(dlr_feed_set_batch(large, 120, 48, 4), -EINVAL);
+    assert_string_equal(
+        dlr_feed_error(large),
+        "feed 'train': a change at step 120, and step 149 was asked for already");
+    assert_int_equal(dlr_feed_step(large, 150, &now), 0);
+    assert_int_equal(now.samples, 96);
+    dlr_feed_close(small);
+    dlr_feed_close(large);
+}
+
+static void what_has_grown_wants_the_restored_step_before_a_change(void **state)
+{
+    struct dlr_feed_conf conf = plain;
+    struct dlr_feed_step now;
+    struct dlr_ckpt *ck;
+    struct dlr_feed *feed;
+    uint64_t step;
+
+    save_five(&plain);
+    conf.length = RECORDS + 500;
+    conf.grown = 1;
+    ck = open_ckpt();
+    feed = open_feed(ck, &conf);
+    assert_int_equal(dlr_ckpt_restore(ck, &step), 1);
+    assert_int_equal(dlr_feed_skip(feed, 40, 1), -EINVAL);
+    assert_string_equal(
+        dlr_feed_error(feed),
+        "feed 'train': dlr_feed_step() of the restored step comes first");
+    assert_int_equal(dlr_feed_step(feed, step, &now), 0);
+    assert_int_equal(dlr_feed_skip(feed, 40, 1), 0);
+    dlr_ckpt_close(ck);
+    dlr_feed_close(feed);
+}
+
 static void records_are_found_in_their_files(void **state)
 {
     static const struct dlr_feed_source sources[] = {
@@ -402,6 +453,7 @@ static void records_are_found_in_their_files(void **state)
     }
     assert_int_equal(dlr_feed_locate(feed, 1127, &place), -ENOENT);
     assert_int_equal(dlr_feed_set_weights(feed, 4, (const double[]){1, 1}, 2), 0);
+    assert_int_equal(dlr_feed_set_weights(feed, 2, (const double[]){3, 1}, 2), 0);
     assert_int_equal(dlr_feed_set_weights(feed, 4, (const double[]){1}, 1), -EINVAL);
     assert_int_equal(dlr_feed_extend(feed, 4, &sources[1]), -ENOTSUP);
     dlr_feed_close(feed);
@@ -515,6 +567,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(every_number_of_parts_has_each_micro_batch_once),
         cmocka_unit_test(what_a_feed_cannot_be_is_refused_by_name),
         cmocka_unit_test(a_step_that_was_asked_for_keeps_its_samples),
+        cmocka_unit_test(
+            a_run_whose_batch_grew_goes_on_at_more_parts_than_it_began_with),
+        WITH_DIR(what_has_grown_wants_the_restored_step_before_a_change),
         cmocka_unit_test(records_are_found_in_their_files),
         cmocka_unit_test(keys_are_of_samples_and_not_of_ranks),
         cmocka_unit_test(asking_for_what_is_not_there_is_answered),
