@@ -293,6 +293,21 @@ static int find_blame(struct judging *j)
     return 0;
 }
 
+/* A page may be older than its rank's end: who has just left is no proof. Of one without
+ * a time those that wait tell it.
+ */
+static bool have_stood(const struct judging *j, uint64_t waited_ns)
+{
+    for (uint32_t r = 0; r < j->n; r++) {
+        const struct dlr_judge_rank *rank = &j->g->in->ranks[r];
+
+        if (is_culprit(j, r) && (rank->after->moved_ns ? rank->still_ns : waited_ns) <
+                                    dlr_judge_named_ns(rank->limit_ns))
+            return false;
+    }
+    return true;
+}
+
 static int judge(struct judging *j, uint8_t *parts, struct dlr_verdict *ret)
 {
     struct dlr_verdict v = {0};
@@ -310,7 +325,7 @@ static int judge(struct judging *j, uint8_t *parts, struct dlr_verdict *ret)
     count_parts(j, parts, &v);
     describe(j, &v);
     /* What it sent before it left may be on its way: only a collective needs it. */
-    if (v.blame == DLR_BLAME_LEFT && v.number == 0)
+    if (v.blame == DLR_BLAME_LEFT && (v.number == 0 || !have_stood(j, v.waited_ns)))
         v.kind = DLR_VERDICT_STILL;
     *ret = v;
     return 0;

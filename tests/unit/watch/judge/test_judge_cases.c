@@ -396,6 +396,29 @@ static void who_has_finished_is_named_by_those_that_wait(void **state)
     rig_expect(&rig, STUCK, DLR_BLAME_LEFT, "2");
 }
 
+static void who_has_just_left_proves_nothing(void **state)
+{
+    start_without(4, 2, 2);
+    rig.looks[2].state = DLR_LOOK_DEAD;
+    rig.ranks[2].limit_ns = 100 * RIG_SECOND;
+    rig_expect(&rig, STILL, DLR_BLAME_LEFT, "2");
+    rig.looks[2].state = DLR_LOOK_ALIVE;
+    rig.looks[2].finished = true;
+    rig_expect(&rig, STILL, DLR_BLAME_LEFT, "2");
+    rig.ranks[2].limit_ns = 75 * RIG_SECOND;
+    rig_expect(&rig, STUCK, DLR_BLAME_LEFT, "2");
+}
+
+/* Its page is gone: the others have waited for as long. */
+static void who_has_left_without_a_time_is_proven_by_the_others(void **state)
+{
+    start_without(4, 2, 2);
+    rig.looks[2].state = DLR_LOOK_DEAD;
+    rig.looks[2].moved_ns = 0;
+    rig.ranks[2].still_ns = 0;
+    rig_expect(&rig, STUCK, DLR_BLAME_LEFT, "2");
+}
+
 /* It may have sent before, and that is on its way. */
 static void receive_from_one_that_has_finished_proves_nothing(void **state)
 {
@@ -537,6 +560,8 @@ int main(int argc, char **argv)
         TEST(one_stopped_inside_a_collective_is_named),
         TEST(stopped_or_suspended_job_is_not_hung),
         TEST(who_has_finished_is_named_by_those_that_wait),
+        TEST(who_has_just_left_proves_nothing),
+        TEST(who_has_left_without_a_time_is_proven_by_the_others),
         TEST(receive_from_one_that_has_finished_proves_nothing),
         TEST(exchange_that_may_send_is_not_taken_for_one_that_does),
         TEST(who_does_not_finish_is_named),
