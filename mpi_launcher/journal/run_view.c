@@ -142,6 +142,7 @@ static void on_adopted(struct dlr_cli_state *s, const json_t *e)
 {
     dlr_cli_nodes_place(s, e);
     s->round = dlr_cli_event_int(e, "round", s->round);
+    dlr_cli_set_text(&s->still, NULL); /* the new one judges anew */
 }
 
 static void on_unprotected(struct dlr_cli_state *s, const json_t *e)

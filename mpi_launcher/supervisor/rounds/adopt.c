@@ -34,7 +34,6 @@
 #include "mpi_launcher/supervisor/steps/slurm_command.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
 
-#define OPEN_MAX 64         /* versions that one agent may say are undecided */
 #define ADOPT_EXTRA_MS 2000 /* beyond dead time: for connections to come back */
 
 /* --- what is kept ----------------------------------------------------------------- */
@@ -312,7 +311,7 @@ static void take_open(struct dlr_adopt *a, const json_t *list)
 
     if (!a->open)
         a->open = json_array();
-    for (i = 0; i < json_array_size(list) && i < OPEN_MAX; i++) {
+    for (i = 0; i < json_array_size(list) && i < DLR_SUP_OPEN_MAX; i++) {
         step = json_array_get(list, i);
         json_array_foreach(a->open, k, known)
         {

@@ -84,6 +84,8 @@ static void say_decisions(struct dlr_sup_rounds *rounds, const json_t *open)
         struct dlr_version v = {.round = rounds->running_round,
                                 .step = (uint64_t)json_integer_value(item)};
 
+        if (i >= DLR_SUP_OPEN_MAX || json_integer_value(item) <= 0)
+            break;
         if (!has || dlr_version_cmp(v, newest) > 0)
             dlr_sup_decide(rounds->env.versions, "abort", v);
     }

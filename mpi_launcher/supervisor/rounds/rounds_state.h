@@ -31,7 +31,8 @@ struct dlr_role {
     bool used; /* words that name it were changed for this round */
 };
 
-#define DLR_STAY_SRUNS 16 /* more nodes lost one after the other: all start again */
+#define DLR_SUP_OPEN_MAX 64 /* versions that one agent may say are undecided */
+#define DLR_STAY_SRUNS 16   /* more nodes lost one after the other: all start again */
 
 struct dlr_sup_rounds {
     struct dlr_sup_rounds_env env;

@@ -224,6 +224,8 @@ static void take_step(struct dlr_sup_watch *watch, uint64_t step, int64_t now_ms
 /* Another round, or the same one after a time in which nobody could move. */
 static void begin(struct dlr_sup_watch *watch, const struct dlr_sup_watch_now *now)
 {
+    if (now->round == watch->round)
+        tell_moves(watch, now->ms);
     forget_all(watch);
     watch->told = 0;
     watch->said = watch->ended = watch->stepped = watch->works = false;
@@ -412,6 +414,12 @@ static bool is_told(const struct dlr_sup_watch *watch, const struct dlr_verdict 
            (v->kind != DLR_VERDICT_UNKNOWN || v->unknown < watch->world);
 }
 
+/* Of whom nothing was heard may stand where it stood. */
+static bool has_all(const struct dlr_sup_watch *watch)
+{
+    return watch->before.n == watch->world && watch->after.n == watch->world;
+}
+
 static void judge(struct dlr_sup_watch *watch, const struct dlr_sup_watch_now *now)
 {
     DLR_AUTO_FREE struct dlr_judge_rank *ranks = calloc(watch->world, sizeof(*ranks));
@@ -437,10 +445,10 @@ static void judge(struct dlr_sup_watch *watch, const struct dlr_sup_watch_now *n
                                       .plan = watch->env.plan,
                                       .wall_ms = now->wall_ms},
              now->ms);
-    else if (watch->told)
-        moved(watch, watch->stepped || watch->works, now->ms);
-    else
+    else if (!watch->told)
         take_moves(watch, ranks, now->ms);
+    else if (v.kind == DLR_VERDICT_NONE && has_all(watch))
+        moved(watch, watch->stepped || watch->works, now->ms);
 }
 
 void dlr_sup_watch_tick(struct dlr_sup_watch *watch,

@@ -584,6 +584,7 @@ static void phases_follow_the_events(void **state)
         {"progress", "\"step\":9,\"rate\":0.01", DLR_CLI_TRAIN, DLR_CLI_RUNNING},
         {"suspended", "\"node\":\"a\"", DLR_CLI_TRAIN, DLR_CLI_SUSPENDED},
         {"resumed", "\"held_ms\":61500", DLR_CLI_TRAIN, DLR_CLI_RUNNING},
+        {"still", "\"why\":\"rank 1 has not come\"", DLR_CLI_TRAIN, DLR_CLI_STALLED},
         {"start", "\"generation\":2", DLR_CLI_AGENTS, DLR_CLI_RECOVERING},
         {"adopted", "\"round\":1,\"places\":[{\"node\":\"a\"}]", DLR_CLI_RUN,
          DLR_CLI_RUNNING},

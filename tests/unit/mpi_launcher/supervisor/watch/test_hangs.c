@@ -304,6 +304,42 @@ static void two_receives_are_named_with_both_ranks(void **state)
                                      "each other in MPI_Recv"));
 }
 
+static void missing_answers_are_no_sign_that_it_goes_on(void **state)
+{
+    struct world *w = *state;
+    unsigned changes;
+
+    for (int r = 1; r < RANKS; r++)
+        enter(w, r, DLR_CALL_Allreduce);
+    pass(w, 3000);
+    assert_int_equal(w->stills, 1);
+    changes = w->changes;
+    w->mute = true;
+    pass(w, 200000);
+    w->mute = false;
+    pass(w, 200000);
+    assert_int_equal(w->moves, 0);
+    assert_int_equal(w->changes, changes);
+    assert_int_equal(w->stills, 1);
+    step(w, 50);
+    assert_int_equal(w->moves, 1);
+}
+
+static void a_hang_is_over_when_the_job_was_suspended(void **state)
+{
+    struct world *w = *state;
+
+    for (int r = 1; r < RANKS; r++)
+        enter(w, r, DLR_CALL_Allreduce);
+    pass(w, 3000);
+    assert_int_equal(w->stills, 1);
+    w->now.held = true;
+    pass(w, 1000);
+    w->now.held = false;
+    pass(w, 1000);
+    assert_int_equal(w->moves, 1);
+}
+
 static void a_suspended_job_has_not_stood_still(void **state)
 {
     struct world *w = *state;
@@ -547,6 +583,8 @@ int main(void)
         TEST(a_stopped_rank_is_proven_once),
         TEST(calls_that_do_not_match_are_proven),
         TEST(two_receives_are_named_with_both_ranks),
+        TEST(missing_answers_are_no_sign_that_it_goes_on),
+        TEST(a_hang_is_over_when_the_job_was_suspended),
         TEST(a_suspended_job_has_not_stood_still),
         TEST(a_first_step_has_time_and_the_users_limit_is_for_it_too),
         TEST(a_program_that_tells_no_steps_may_stand_for_30_s),
