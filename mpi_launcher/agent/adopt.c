@@ -18,6 +18,8 @@ static const char *find_obstacle(const struct dlr_agent *a)
     if (dlr_agent_leaves(a->base) || dlr_agent_ends(a->base) ||
         dlr_agent_in_grace(a->succession) || dlr_agent_succeed_holds(a->succession))
         return "the run was ending";
+    if (dlr_agent_has_followed(a->succession))
+        return "another supervisor had taken over";
     return dlr_agent_is_suspended(a->suspend) ? "the job was suspended" : NULL;
 }
 

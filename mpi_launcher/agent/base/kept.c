@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 /* Of the messages from the child to its parent. */
 #define KEEP ((enum dlr_local_type)1)     /* arg[0] = id; fd */
 #define KEEP_NOT ((enum dlr_local_type)2) /* arg[0] = id */
+
+#define TELL_MS 200 /* for the parent to take one */
 
 /* One writer at a time: the child that lives. */
 struct notes {
@@ -219,6 +222,24 @@ void dlr_kept_note_done(struct dlr_kept_note *note)
     *note = (struct dlr_kept_note){0};
 }
 
+/* Once something was lost nothing is waited for any more. */
+static int send_in_time(struct dlr_kept *k, const struct dlr_local_msg *m,
+                        const int *fd)
+{
+    struct pollfd room = {.fd = k->outbox, .events = POLLOUT};
+    const int64_t end_ms = dlr_now_ns() / 1000000 + TELL_MS;
+    int rc = dlr_local_send(k->outbox, m, fd, fd ? 1 : 0);
+
+    while (rc == -EAGAIN && !k->notes->lost) {
+        const int64_t left_ms = end_ms - dlr_now_ns() / 1000000;
+
+        if (left_ms <= 0 || (poll(&room, 1, (int)left_ms) < 0 && errno != EINTR))
+            break;
+        rc = dlr_local_send(k->outbox, m, fd, fd ? 1 : 0);
+    }
+    return rc;
+}
+
 static bool tell(struct dlr_kept *k, enum dlr_local_type type, unsigned id,
                  const int *fd)
 {
@@ -226,7 +247,7 @@ static bool tell(struct dlr_kept *k, enum dlr_local_type type, unsigned id,
 
     dlr_local_init(&m, type);
     m.arg[0] = id;
-    if (dlr_local_send(k->outbox, &m, fd, fd ? 1 : 0) == 0)
+    if (send_in_time(k, &m, fd) == 0)
         return true;
     k->notes->lost = 1; /* the parent is stopped, perhaps */
     return false;

@@ -90,6 +90,8 @@ bool dlr_agent_in_grace(const struct dlr_agent_succession *su);
 
 /* The supervisor's will: what another one needs to go on here. -EBADMSG. */
 int dlr_agent_take_over_will(struct dlr_agent_succession *su, const json_t *msg);
+/* The supervisor is another one than that of our command line. */
+bool dlr_agent_has_followed(const struct dlr_agent_succession *su);
 
 /* --- successor.c, blocking.c */
 

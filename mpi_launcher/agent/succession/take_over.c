@@ -17,6 +17,7 @@
 #include "common/base/log.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
+#include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/peers.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/succession/succession_state.h"
@@ -83,7 +84,13 @@ static bool follow(struct dlr_agent_succession *su, unsigned nth, const char *ad
         return false;
     dlr_warn("%s: following the supervisor at %s", su->self->node, address);
     su->heir.nth = nth;
+    dlr_agent_changed(su->base);
     return true;
+}
+
+bool dlr_agent_has_followed(const struct dlr_agent_succession *su)
+{
+    return su->heir.nth > 0;
 }
 
 int dlr_agent_take_over_follow(struct dlr_agent_succession *su, const json_t *msg)

@@ -16,6 +16,14 @@
     "id", id, "pid", pid, "kind", kind, "rank", rank, "round", round, "world", world,  \
         "serves", serves
 
+/* kills: -1, where there was no counter. */
+#define TASK "{s:i, s:i, s:I, s:I, s:i, s:i, s:b, s:b, s:b, s:i, s:I, s:b, s:I}"
+#define TASK_MEMBERS(id, stepd, round, serves, rank, pid, killed, told, relay, status, \
+                     gone_ms, starved, kills)                                          \
+    "id", id, "stepd", stepd, "round", round, "serves", serves, "rank", rank, "pid",   \
+        pid, "killed", killed, "told", told, "relay", relay, "status", status,         \
+        "gone_ms", gone_ms, "starved", starved, "kills", kills
+
 /* --- what the next one must know -------------------------------------------------- */
 
 static const char *find_obstacle(const struct dlr_agent_tasks *tasks)
@@ -63,12 +71,12 @@ static json_t *note_conns(const struct dlr_agent_tasks *tasks)
 
 static json_t *note_task(const struct dlr_agent_task *t)
 {
-    return json_pack("{s:i, s:i, s:I, s:I, s:i, s:i, s:b, s:b, s:b, s:i, s:I}", "id",
-                     (int)t->kept, "stepd", t->stepd ? (int)t->stepd->kept : 0, "round",
-                     (json_int_t)t->round, "serves", (json_int_t)t->serves, "rank",
-                     (int)t->rank, "pid", (int)t->pid, "killed", t->killed, "told",
-                     t->told, "relay", t->relay, "status", t->status, "gone_ms",
-                     (json_int_t)t->gone_ms);
+    return json_pack(
+        TASK, TASK_MEMBERS((int)t->kept, t->stepd ? (int)t->stepd->kept : 0,
+                           (json_int_t)t->round, (json_int_t)t->serves, (int)t->rank,
+                           (int)t->pid, t->killed, t->told, t->relay, t->status,
+                           (json_int_t)t->gone_ms, t->starved,
+                           t->kills.fd < 0 ? -1 : (json_int_t)t->kills.before));
 }
 
 json_t *dlr_agent_tasks_note(const struct dlr_agent_tasks *tasks, const char **ret_why)
@@ -131,15 +139,14 @@ static const struct dlr_agent_conn *find_conn(const struct dlr_agent_tasks *task
 
 static int adopt_task(struct dlr_agent_tasks *tasks, const json_t *note)
 {
-    int id, stepd, rank, pid, killed, told, relay, status;
-    json_int_t round, serves, gone_ms;
+    int id, stepd, rank, pid, killed, told, relay, status, starved;
+    json_int_t round, serves, gone_ms, kills;
     struct dlr_agent_task *t;
 
-    if (json_unpack((json_t *)note,
-                    "{s:i, s:i, s:I, s:I, s:i, s:i, s:b, s:b, s:b, s:i, s:I}", "id",
-                    &id, "stepd", &stepd, "round", &round, "serves", &serves, "rank",
-                    &rank, "pid", &pid, "killed", &killed, "told", &told, "relay",
-                    &relay, "status", &status, "gone_ms", &gone_ms) < 0)
+    if (json_unpack((json_t *)note, TASK,
+                    TASK_MEMBERS(&id, &stepd, &round, &serves, &rank, &pid, &killed,
+                                 &told, &relay, &status, &gone_ms, &starved, &kills)) <
+        0)
         return -EBADMSG;
     t = calloc(1, sizeof(*t));
     if (!t)
@@ -158,10 +165,13 @@ static int adopt_task(struct dlr_agent_tasks *tasks, const json_t *note)
         .relay = relay,
         .status = status,
         .gone_ms = gone_ms,
+        .starved = starved,
         .kills.fd = -1,
         .timer = -1};
     zlistx_add_end(tasks->all, t);
     dlr_agent_tasks_watch(t);
+    if (t->kills.fd >= 0 && kills >= 0)
+        t->kills.before = (uint64_t)kills;
     return id && t->pidfd < 0 ? -EBADMSG : 0;
 }
 

@@ -479,6 +479,39 @@ static void what_is_closed_is_not_kept(void **state)
     live(finds_it_closed);
 }
 
+/* More than the socket between them takes. */
+static bool keep_and_close_many(void)
+{
+    bool good = note_all();
+
+    for (int i = 0; i < 2000; i++) {
+        unsigned id = dlr_kept_add(kept, STDERR_FILENO);
+
+        good = good && id;
+        dlr_kept_del(kept, &id);
+    }
+    return good;
+}
+
+static void a_parent_that_is_late_loses_nothing(void **state)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        dlr_kept_begin(kept);
+        _exit(keep_and_close_many() ? 0 : 1);
+    }
+    usleep(50000);
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        dlr_kept_take(kept);
+        usleep(500);
+    }
+    assert_int_equal(status, 0);
+    dlr_kept_died(kept);
+    live(finds_all);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -498,6 +531,7 @@ int main(void)
         T(who_died_in_the_middle_of_something_is_not_followed),
         T(nor_is_who_died_before_its_first_note),
         T(what_is_closed_is_not_kept),
+        T(a_parent_that_is_late_loses_nothing),
     };
 
     dlr_endpoint_prepare();
