@@ -28,7 +28,7 @@ result() { output "$1" | grep -x "done: sum $2"; }
 @test "a worker killed by SIGKILL: all ranks start again on their nodes" {
     job=$(submit -N5 --dlrover-spares=1 plain.sh --iterations 30 --iter-ms 100)
     await "$job" running
-    on n2 pkill -KILL -x mpi_plain
+    wait_until "on n2 pkill -KILL -x mpi_plain" # a task that has begun may be slurmstepd yet
     [ "$(await_job "$job")" = "COMPLETED 0:0" ]
     result "$job" 4650
     [ "$(events "$job" 'select(.event=="round_end").why')" = '"rank 1 was killed by signal 9 (Killed)"' ]
