@@ -83,13 +83,13 @@ static int requeue(char **argv)
     struct dlr_requeue r = {.exclude = dlr_streq(argv[1], "-") ? "" : argv[1],
                             .incarnation = UINT32_MAX};
     struct dlr_err err = {0};
+    const char *how = argv[5] && argv[6] && argv[7] ? argv[7] : "";
     char ours[4096], times[4096], memory[4096], said[DLR_REQUEUE_SAID];
     int rc;
 
-    r.memory_anyway =
-        argv[5] && argv[6] && argv[7] && dlr_streq(argv[7], "memory-anyway");
-    if (argv[5] && argv[6] && argv[7] &&
-        (r.memory_anyway || dlr_streq(argv[7], "memory")) &&
+    r.script_lost = dlr_streq(how, "lost");
+    r.memory_anyway = dlr_streq(how, "memory-anyway");
+    if ((r.memory_anyway || dlr_streq(how, "memory")) &&
         dlr_format(memory, sizeof(memory), "%s/../.memory", argv[6]) == 0)
         r.memory_path = memory;
     if (argv[5] && argv[6] &&
@@ -106,7 +106,6 @@ static int requeue(char **argv)
         usage(stderr);
         return 2;
     }
-    r.script_lost = argv[5] && argv[6] && argv[7] && dlr_streq(argv[7], "lost");
     rc = dlr_requeue_job(&r, said, &err);
     if (rc == -ENOTSUP && r.script_lost)
         return cancel(argv[0], &err);

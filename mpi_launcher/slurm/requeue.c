@@ -312,8 +312,6 @@ static int try_to(const struct dlr_requeue *r, char *ret_memory, struct dlr_err 
     ret_memory[0] = '\0';
     rc = r->memory_path ? plan_memory(r, deadline_ms, &job, &more, err)
                         : dlr_slurm_load_job(r->job_id, &job, &quiet);
-    if (rc == -EIO && r->memory_path)
-        return rc; /* nobody knows */
     if (rc >= 0 && job.restarts > r->incarnation) {
         dlr_fail(err, -EALREADY, "somebody has done so before");
         return 0;

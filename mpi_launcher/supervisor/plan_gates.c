@@ -102,8 +102,10 @@ static bool is_starved(struct dlr_sup *s, const struct dlr_plan *plan)
         return false; /* as a rule's stop */
     if (action == DLR_FAILURE_STOPS)
         dlr_policy_give_up(s->policy, why);
-    else if (s->step->mem_said || !dlr_sup_ending_may_get_memory(s->ending))
-        return false; /* more for the job is not more for the step */
+    else if (s->step->mem_said || /* more for the job is not more for the step */
+             !dlr_sup_ending_for_memory(s->ending,
+                                        dlr_failure_rules_say_memory(&s->conf.on)))
+        return false;
     else
         dlr_policy_starves(s->policy, why);
     return true;

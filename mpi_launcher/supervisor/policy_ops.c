@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the policy asks for: which engine does it, and what goes before. */
-#include "common/base/str.h"
 #include "mpi_launcher/policy/actions.h"
 #include "mpi_launcher/supervisor/copies/preparation.h"
 #include "mpi_launcher/supervisor/copies/reprotect.h"
@@ -12,7 +11,6 @@
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
 #include "mpi_launcher/supervisor/planning/planning.h"
 #include "mpi_launcher/supervisor/planning/resize.h"
-#include "mpi_launcher/supervisor/rounds/first_cause.h"
 #include "mpi_launcher/supervisor/rounds/rounds.h"
 #include "mpi_launcher/supervisor/saved_state.h"
 #include "mpi_launcher/supervisor/steps/agent_step.h"
@@ -99,16 +97,9 @@ static bool is_unwritten(void *arg)
 static void requeue(void *arg, const char *why)
 {
     struct dlr_sup *s = arg;
-    char starved[400];
 
-    if (dlr_sup_is_deposed(s))
-        return;
-    /* a requeue that is wanted for another reason is so with what memory there is */
-    dlr_sup_ending_for_memory(s->ending,
-                              dlr_sup_starves(s->rounds, starved, sizeof(starved)) &&
-                                  dlr_streq(why, starved),
-                              dlr_failure_rules_say_memory(&s->conf.on));
-    dlr_sup_requeue(s->ending, why);
+    if (!dlr_sup_is_deposed(s))
+        dlr_sup_requeue(s->ending, why);
 }
 
 /* The script would end with us, and with it the job: but for Slurm's own signal. */

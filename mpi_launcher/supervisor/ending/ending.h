@@ -91,11 +91,10 @@ void dlr_sup_ending_script_lost(struct dlr_sup_ending *ending);
 /* The policy wants the job back in the queue. */
 void dlr_sup_requeue(struct dlr_sup_ending *ending, const char *why);
 /* requeue.c: the next requeue is to give it more memory; anyway: also where an account's
- * limits may not let it begin again. Can it get any, for all that is known? A job without
- * a batch script cannot.
+ * limits may not let it begin again. False: it can get none, as a job without a batch
+ * script.
  */
-void dlr_sup_ending_for_memory(struct dlr_sup_ending *ending, bool wanted, bool anyway);
-bool dlr_sup_ending_may_get_memory(const struct dlr_sup_ending *ending);
+bool dlr_sup_ending_for_memory(struct dlr_sup_ending *ending, bool anyway);
 /* Another supervisor acts: what we have asked slurmctld for is given up, and nothing is
  * asked any more.
  */

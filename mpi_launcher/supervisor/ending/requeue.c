@@ -32,15 +32,11 @@ static int no_more_memory(struct dlr_sup_ending *ending, const char *why)
     return dlr_sup_ending_go_on(ending);
 }
 
-void dlr_sup_ending_for_memory(struct dlr_sup_ending *ending, bool wanted, bool anyway)
+bool dlr_sup_ending_for_memory(struct dlr_sup_ending *ending, bool anyway)
 {
     ending->anyway = anyway;
-    ending->for_memory = wanted && !ending->no_memory;
-}
-
-bool dlr_sup_ending_may_get_memory(const struct dlr_sup_ending *ending)
-{
-    return !ending->no_memory && ending->leave.fd >= 0;
+    ending->for_memory = !ending->no_memory && ending->leave.fd >= 0;
+    return ending->for_memory;
 }
 
 static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)

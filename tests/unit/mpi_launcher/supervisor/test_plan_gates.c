@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_rule_stops,dlr_sup_starves,dlr_sup_ending_may_get_memory,dlr_policy_starves,dlr_policy_failure,dlr_sup_unwritten,dlr_sup_names_fit,dlr_sup_repeated_failure_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_user_line,dlr_journal_note */
+/* build: wrap=dlr_sup_disk_wants,dlr_sup_is_candidate,dlr_sup_rule_stops,dlr_sup_starves,dlr_sup_ending_for_memory,dlr_policy_starves,dlr_policy_failure,dlr_sup_unwritten,dlr_sup_names_fit,dlr_sup_repeated_failure_stops,dlr_sup_holders_make,dlr_policy_planned,dlr_policy_give_up,dlr_user_line,dlr_journal_note */
 /* A new plan: who is asked whether it is taken, in which order, and what the policy is
  * told. Around mpi_launcher/supervisor/plan_gates.c all engines, of which those
  * that are asked are played.
@@ -134,8 +134,8 @@ bool __wrap_dlr_sup_starves(void *whose, char *why, size_t size)
 
 static bool no_requeue;
 
-bool __wrap_dlr_sup_ending_may_get_memory(const struct dlr_sup_ending *ending);
-bool __wrap_dlr_sup_ending_may_get_memory(const struct dlr_sup_ending *ending)
+bool __wrap_dlr_sup_ending_for_memory(struct dlr_sup_ending *ending, bool anyway);
+bool __wrap_dlr_sup_ending_for_memory(struct dlr_sup_ending *ending, bool anyway)
 {
     return !no_requeue;
 }
