@@ -175,7 +175,7 @@ with dlrover.Checkpoint() as ck:
         time.sleep(0.05)
 print("done", os.environ["RANK"], flush=True)
 PY
-    batch ranks.sh "-N2 --mem=600" <<SH
+    batch ranks.sh "-N2 --mem=600 --dlrover-on=memory:restart" <<SH
 export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages
 srun python3 ranks.py $*
 SH
