@@ -17,12 +17,6 @@ in_room() { # COMMAND…: in the room's network, with our own pids and files
     nsenter -t "$pid" --net -- "$@"
 }
 
-frozen() { # PID
-    local stat
-
-    { stat=$(<"/proc/$1/stat"); } 2>/dev/null && [[ ${stat##*) } == T* ]]
-}
-
 # Prints the processes outside that wait for a command inside: nsenter's, one
 # per exec. They stop themselves when their command is stopped.
 callers() { # HOST_INIT…
