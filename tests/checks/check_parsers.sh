@@ -35,7 +35,7 @@ complain() {
 prototypes() {
     local headers
 
-    mapfile -t headers < <(find common ckpt device health hwloc_topo mpi_launcher spank watch interpose feed -name '*.h' | sort)
+    mapfile -t headers < <(find common ckpt device health hwloc_topo mpi_launcher spank watch interpose feed chunk -name '*.h' | sort)
     awk '
         FNR == 1 { text = target = "" }
         /^\/\*/ { target = "-"; text = "" }
