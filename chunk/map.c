@@ -263,7 +263,7 @@ static int put(struct dlr_chunk_map *map, const struct dlr_chunk_tensor *t,
         if ((rc = add_chunk(map, t, resident, open)) < 0)
             return rc;
     }
-    map->infos[*open].used = (ret->chunks == 1 ? ret->offset : 0) + left;
+    map->infos[*open].used = ret->offset + left; /* more chunks: at offset 0 */
     return 0;
 }
 

@@ -256,6 +256,60 @@ static void small_groups_lie_in_one_resident_chunk(void **state)
     dlr_chunk_map_free(map);
 }
 
+/* Together they fill a half: the third one, and what is larger, has chunks like others.
+ */
+static void groups_that_fit_no_more_are_not_resident(void **state)
+{
+    static const uint64_t elems[] = {E / 4, E / 4, E / 4, E, E};
+    struct dlr_chunk_map *map;
+
+    for (uint32_t i = 0; i < 5; i++)
+        tensor(i, i, elems[i])->group = i;
+    map = make(5, E);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(
+            dlr_chunk_map_info(map, dlr_chunk_map_place(map, i).chunk).resident, i < 2);
+    dlr_chunk_map_free(map);
+}
+
+static void a_module_longer_than_a_chunk_begins_in_the_rest_of_one(void **state)
+{
+    struct dlr_chunk_map *map;
+
+    tensor(0, 0, E / 2);
+    tensor(1, 1, E / 2);
+    tensor(2, 1, E);
+    map = make(3, E);
+    lies(map, 1, 0, 1, E / 2);
+    lies(map, 2, 1, 1, 0);
+    dlr_chunk_map_free(map);
+}
+
+/* What lies in the resident chunk takes no room among the others. */
+static void a_module_is_as_long_as_what_of_it_is_not_resident(void **state)
+{
+    struct dlr_chunk_map *map;
+
+    tensor(0, 0, E / 2);
+    tensor(1, 1, E / 4)->group = 1;
+    tensor(2, 1, E / 2);
+    tensor(3, 2, E);
+    map = make(4, E);
+    lies(map, 2, 0, 1, E / 2);
+    dlr_chunk_map_free(map);
+}
+
+static void chunks_of_a_huge_model_are_not_huge(void **state)
+{
+    struct dlr_chunk_map *map;
+
+    for (uint32_t i = 0; i < 300; i++)
+        tensor(i, i, 128 * E);
+    map = make(300, 0);
+    assert_int_equal(dlr_chunk_map_elems(map), DLR_CHUNK_USUAL);
+    dlr_chunk_map_free(map);
+}
+
 static void frozen_tensors_share_no_chunk_with_trained_ones(void **state)
 {
     struct dlr_chunk_map *map;
@@ -381,6 +435,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_size_near_the_one_found_wastes_less),
         cmocka_unit_test(a_tensor_longer_than_a_chunk_goes_on_in_the_next_ones),
         cmocka_unit_test(small_groups_lie_in_one_resident_chunk),
+        cmocka_unit_test(groups_that_fit_no_more_are_not_resident),
+        cmocka_unit_test(a_module_longer_than_a_chunk_begins_in_the_rest_of_one),
+        cmocka_unit_test(a_module_is_as_long_as_what_of_it_is_not_resident),
+        cmocka_unit_test(chunks_of_a_huge_model_are_not_huge),
         cmocka_unit_test(frozen_tensors_share_no_chunk_with_trained_ones),
         cmocka_unit_test(a_real_model_wastes_less_than_one_in_twenty),
         cmocka_unit_test(lists_have_the_same_offsets_and_begin_at_check_blocks),
