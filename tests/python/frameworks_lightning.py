@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 
@@ -415,20 +416,56 @@ def free_port():
         return one.getsockname()[1]
 
 
+class Rank:
+    """Of a training under srun: forked, so that Lightning is imported once."""
+
+    def __init__(self, given, env, told):
+        self.pid, self.returncode = os.fork(), None
+        if self.pid == 0:
+            code = 1
+            try:
+                os.setsid()
+                os.dup2(told.fileno(), 2)
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                os.environ.update(env)
+                torch.set_num_threads(1)  # a fork leaves torch's pool of threads behind
+                child(json.dumps(given))
+                code = 0
+            except BaseException:  # pylint: disable=broad-exception-caught
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+
+    def wait(self, timeout):
+        end = time.monotonic() + timeout
+        while self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > end:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout)
+            else:
+                time.sleep(0.02)
+        return self.returncode
+
+
 def start(ranks, srun=True, **given):
     """Processes under an environment as srun makes it, or one that starts the others by itself: their exit statuses
     and what they say.
     """
     port, found = str(free_port()), []
     for rank in range(ranks if srun else 1):
-        env = {"SLURM_NTASKS": str(ranks), "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank), "SLURM_NODEID": "0",
-               "SLURM_NNODES": "1", "SLURM_NTASKS_PER_NODE": str(ranks), "SLURM_JOB_ID": "77",
-               "SLURM_JOB_NAME": "train", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank),
-               "WORLD_SIZE": str(ranks)} if srun else {}
-        arguments = ["--child", json.dumps(given)] if given else []
         told = tempfile.TemporaryFile("w+")  # no pipe: an orphan would hold it open
-        found.append((subprocess.Popen([sys.executable, __file__, *arguments], env={**os.environ, **env}, stderr=told,
-                                       stdout=subprocess.DEVNULL, start_new_session=True), told))
+        if srun:
+            env = {"SLURM_NTASKS": str(ranks), "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank),
+                   "SLURM_NODEID": "0", "SLURM_NNODES": "1", "SLURM_NTASKS_PER_NODE": str(ranks),
+                   "SLURM_JOB_ID": "77", "SLURM_JOB_NAME": "train", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                   "RANK": str(rank), "WORLD_SIZE": str(ranks)}
+            found.append((Rank(given, env, told), told))
+        else:
+            found.append((subprocess.Popen([sys.executable, __file__, "--child", json.dumps(given)], stderr=told,
+                                           stdout=subprocess.DEVNULL, start_new_session=True), told))
     for one, _ in found:
         if one.wait(timeout=600) == -signal.SIGKILL:
             for other, _ in found:  # as srun does, with what they started
