@@ -109,7 +109,8 @@ goes_on() {
     same_bits "$name" "$job" "$ref"
 }
 
-# What another test here covers, too: Trainer under torchrun; ZeRO 3.
+# What others cover, too: Lightning, Trainer under torchrun; without a cluster, and with other numbers of ranks,
+# tests/python/frameworks.bats.
 nightly() { [[ -n ${DLROVER_NIGHTLY-} ]] || skip "one beside it does the same in the check (make nightly)"; }
 
 @test "Trainer: a rank is killed, then a node: the same weights and batches" {
@@ -131,7 +132,10 @@ nightly() { [[ -n ${DLROVER_NIGHTLY-} ]] || skip "one beside it does the same in
     same_bits torchrun "$job" "$ref"
 }
 
-@test "Accelerate: a rank is killed, then a node: the same weights and batches" { goes_on 1 accelerate; }
+@test "Accelerate: a rank is killed, then a node: the same weights and batches" {
+    nightly
+    goes_on 1 accelerate
+}
 
 @test "Lightning: a rank is killed, then a node: the same weights and batches" { goes_on 1 lightning; }
 
@@ -151,6 +155,7 @@ nightly() { [[ -n ${DLROVER_NIGHTLY-} ]] || skip "one beside it does the same in
 }
 
 @test "DeepSpeed, ZeRO 3: a node dies and nobody replaces it: two ranks go on with what three have saved" {
+    nightly
     job=$(submit -N3 --dlrover=on --dlrover-nodes=2 --dlrover-save=always "$SHORT_SILENCE" \
         frameworks.sh deepspeed less --zero 3)
     saved "$job" 0

@@ -34,6 +34,7 @@ for unwanted in ("DLROVER_AGENT_SOCKET", "DLROVER_CKPT_DIR") if "--train" not in
 try:
     import accelerate
     import torch
+    import torch._dynamo  # each fork would take four seconds for it
     from accelerate.utils import (DataLoaderConfiguration, DeepSpeedPlugin, DistributedDataParallelKwargs,
                                   DistributedType, FullyShardedDataParallelPlugin, ProjectConfiguration, set_seed)
 except ImportError as missing:

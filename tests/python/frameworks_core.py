@@ -17,6 +17,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "..", "python"), HERE]
 os.environ.update(OMP_NUM_THREADS="1", DLROVER_CKPT_EVERY="1")
 
 import torch  # noqa: E402
+import torch._dynamo  # noqa: E402 - each fork would take four seconds for it
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 

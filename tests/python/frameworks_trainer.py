@@ -41,6 +41,7 @@ os.environ.update({"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "H
 try:
     import accelerate
     import torch
+    import torch._dynamo  # each fork would take four seconds for it
     import transformers
     from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 except ImportError as missing:
