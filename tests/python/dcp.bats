@@ -8,7 +8,7 @@ load forked.bash
 
 setup_file() {
     export venv=${DLROVER_TORCH_VENV:-/opt/dlrover-torch} OMP_NUM_THREADS=1
-    [[ ! -x $venv/bin/python ]] || start_python "$venv/bin/python" numpy torch torch.distributed.checkpoint \
+    [[ ! -x $venv/bin/python ]] || start_python "$venv/bin/python" numpy torch torch._dynamo torch.distributed.checkpoint \
         torch.distributed.fsdp torch.distributed.tensor torch.distributed.device_mesh
 }
 
