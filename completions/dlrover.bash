@@ -58,11 +58,11 @@ _dlrover() {
 
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        COMPREPLY=($(compgen -W "status events report trace evidence metrics ckpt topo stacks check doctor simulate classify version help --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "status events report trace evidence metrics ckpt topo stacks check doctor simulate classify chunk version help --help --version" -- "$cur"))
         return
     fi
     if [[ ${COMP_WORDS[1]} == help ]]; then
-        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events report trace evidence metrics ckpt topo stacks check doctor simulate classify version settings" -- "$cur"))
+        ((COMP_CWORD == 2)) && COMPREPLY=($(compgen -W "status events report trace evidence metrics ckpt topo stacks check doctor simulate classify chunk version settings" -- "$cur"))
         return
     fi
     [[ $cur == = ]] && cur=''
@@ -77,6 +77,8 @@ _dlrover() {
         [[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace 2>/dev/null
     elif [[ ${COMP_WORDS[1]} == ckpt ]] && ((COMP_CWORD == 2)); then
         COMPREPLY=($(compgen -W "ls verify export rm" -- "$cur"))
+    elif [[ ${COMP_WORDS[1]} == chunk ]]; then
+        COMPREPLY=($(compgen -W "plan" -- "$cur"))
     elif [[ ${COMP_WORDS[1]} == ckpt || ${COMP_WORDS[1]} == status || ${COMP_WORDS[1]} == events || ${COMP_WORDS[1]} == report || ${COMP_WORDS[1]} == metrics || ${COMP_WORDS[1]} == trace || ${COMP_WORDS[1]} == evidence || ${COMP_WORDS[1]} == topo || ${COMP_WORDS[1]} == stacks ]]; then
         options=$(cd "$(_dlrover_state_dir)" 2>/dev/null && printf '%s\n' job-* |
             sed -n 's/^job-\([^*]*\)$/\1/p')

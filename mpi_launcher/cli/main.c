@@ -11,6 +11,7 @@
 #include "common/base/str.h"
 #include "common/config/job_config.h"
 #include "mpi_launcher/cli/base/args.h"
+#include "mpi_launcher/cli/chunk/chunk.h"
 #include "mpi_launcher/cli/metrics/metrics.h"
 
 /* Both are read by the Makefile: Slurm's SLURM_VERSION_NUMBER (0x160508 is 22.05.8),
@@ -109,6 +110,8 @@ static const struct {
      "what share of its time a job would train, on nodes that fail"},
     {"classify", dlr_cli_classify,
      "what a program's last lines and its code say of why it ended"},
+    {"chunk", dlr_cli_chunk,
+     "whether a model that is larger than its GPUs fits into a job"},
     {"version", version, "versions of the suite and of what it was built with"},
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(*commands))

@@ -37,7 +37,7 @@ complete_words() {
     run -2 "$dlrover"
     [[ $output == *"usage: dlrover COMMAND"* ]]
     run -0 "$dlrover" --help
-    for command in status events report trace evidence metrics topo stacks check doctor simulate classify version help; do
+    for command in status events report trace evidence metrics topo stacks check doctor simulate classify chunk version help; do
         [[ $output == *"  $command "* ]]
     done
 }
@@ -62,7 +62,7 @@ complete_words() {
 }
 
 @test "help of each command is the same by both ways" {
-    for command in status events report trace evidence metrics topo stacks check doctor simulate classify version; do
+    for command in status events report trace evidence metrics topo stacks check doctor simulate classify chunk version; do
         run -0 "$dlrover" help "$command"
         [[ $output == "usage: dlrover $command"* ]]
         [[ $output == "$("$dlrover" "$command" --help)" ]]
@@ -178,9 +178,63 @@ END
 END
 }
 
+@test "chunk plan says whether a model fits, by a sum, and refuses what it cannot count in one line" {
+    words=(chunk plan --params 13e9 --nodes 2 --gpus 16 --gpu-mem 80g --layers 40)
+    run -0 "$dlrover" "${words[@]}"
+    diff - <(echo "$output" | sed -E 's/ +/ /g') <<'END'
+13000000000 parameters are 1550 chunks of 8388608, 97 for a rank; 8 ranks on a node
+memory of each node
+ 16-bit parameters, or gradients 12.1 GiB = 776 x 16 MiB
+ optimizer state 72.8 GiB = 776 x 96 MiB
+ the version before 72.8 GiB = 776 x 96 MiB
+ frames to spare, 10 % 7.3 GiB = 78 x 96 MiB
+ for other nodes, partner 145.5 GiB = 1552 x 96 MiB
+ programs 32.0 GiB = 8 x 4096 MiB
+ sum 342.4 GiB
+memory of each GPU
+ one of 40 layers, 2 chunks ahead 0.6 GiB = 41 x 16 MiB
+ left for activations, and chunks that stay 79.4 GiB of 80.0
+fits, where a node has that memory
+for the script: #SBATCH --mem=343G
+a save on each step: depends on the step; what limits it: frames to spare, when a commit is late
+ each node sends 72.8 GiB, in 7.3 s at 10.0 GiB/s
+END
+    run -0 "$dlrover" "${words[@]}" --mem=512g --step=8s --spare=100 --json
+    [[ $(jq -r '.fits, .save.each_step, .limit' <<<"$output" | paste -sd' ') == "true true nothing" ]]
+    [[ $(jq '.node.sum == ([.node | to_entries[] | select(.key != "sum").value] | add)' <<<"$output") == true ]]
+    run -0 "$dlrover" "${words[@]}" --step=2s --json
+    [[ $(jq -r '.save.each_step, .limit' <<<"$output" | paste -sd' ') == "false the network" ]]
+    run -0 "$dlrover" "${words[@]}" --redundancy=none --json
+    [[ $(jq -c '[.save.each_step, .save.bytes, .node.others]' <<<"$output") == "[true,0,0]" ]]
+    run -0 "$dlrover" "${words[@]}" --no-ckpt --json
+    [[ $(jq -c '[.save.each_step, .node.before]' <<<"$output") == "[false,0]" ]]
+    run -1 "$dlrover" "${words[@]}" --mem=300g
+    [[ $output == *"does not fit: each node misses 42.4 GiB"* ]]
+    run -1 "$dlrover" "${words[@]}" --layers=1 --gpu-mem=8g
+    [[ $output == *"does not fit: each GPU misses 16.2 GiB"* ]]
+    while IFS=';' read -r line says; do
+        read -ra bad <<<"$line"
+        run -2 "$dlrover" "${bad[@]}"
+        [[ $output == "dlrover chunk: "*"$says"*" (see 'dlrover help chunk')" ]] || { echo "$output"; return 1; }
+        [[ ${#lines[@]} -eq 1 ]]
+    done <<'END'
+chunk;'plan' is missing
+chunk plan;--params is missing
+chunk trace;'trace' is not 'plan'
+chunk plan twice;'twice' is not 'plan'
+chunk plan --params=13e9;--gpu-mem is missing
+chunk plan --params=many;--params=many: 1 to 1e13
+chunk plan --params=1e14;--params=1e14: 1 to 1e13
+chunk plan --params=1e9 --gpu-mem=8g;copies on 1 other nodes need more than 1 nodes
+chunk plan --params=1e9 --gpu-mem=8g --nodes=4 --gpus=3;3 GPUs on 4 nodes
+chunk plan --params=1e9 --gpu-mem=8g --nodes=4 --spare=200;200 % of frames to spare
+chunk plan --params=1e9 --gpu-mem=much;gpu-mem
+END
+}
+
 @test "the manual names every option of every command" {
     page=$(scdoc <man/dlrover.1.scd | groff -man -rHY=0 -rLL=400n -Tascii -P-cbou 2>/dev/null)
-    for command in status events report trace evidence metrics topo stacks check doctor simulate classify version; do
+    for command in status events report trace evidence metrics topo stacks check doctor simulate classify chunk version; do
         for option in $("$dlrover" help "$command" | sed -nE 's/^ +(--[a-z-]+).*/\1/p'); do
             [[ $option == --help ]] || grep -qE -e "(^|[^a-z-])$option([^a-z-]|$)" <<<"$page" || {
                 echo "dlrover(1) does not name $option of $command"
