@@ -40,6 +40,13 @@ mount_sys() { # CLUSTER
     fi
 }
 
+# The Slurm of another prefix, where a mount of this host lies over it (/var/tmp, /tmp, /home).
+show_slurm() {
+    [[ -n $VCLUSTER_SLURM && ! -x $VCLUSTER_SLURM/sbin/slurmctld ]] || return 0
+    mkdir -p "$VCLUSTER_SLURM"
+    bind view/slurm "$VCLUSTER_SLURM"
+}
+
 mount_all() { # HOST SHM_SIZE CLUSTER
     local disk=hosts/$1
 
@@ -57,6 +64,7 @@ mount_all() { # HOST SHM_SIZE CLUSTER
     [[ ! -d /dev/mqueue ]] || mount -t mqueue none /dev/mqueue
     mount -t tmpfs -o mode=755,nosuid,nodev none /run
     mount -t tmpfs -o "$tmp_options" none /tmp
+    show_slurm
     install -d -m 1777 /run/lock
     install -d -o munge -g munge /run/munge
     install -d -o slurm -g slurm /run/slurm

@@ -64,6 +64,7 @@ main() {
     view_etc "$dir/view/etc" "${@:3}"
     view_opt "$dir/view/opt" "$stage"
     view_cgroup "$dir/view/cgroup"
+    [[ -z $VCLUSTER_SLURM ]] || mount --rbind "$VCLUSTER_SLURM" "$dir/view/slurm"
     bridge
     trap - ERR
     echo "room born" >&"$progress"

@@ -21,11 +21,11 @@ close_inherited() {
 }
 
 start_room() { # CLUSTER NODES LEAVES STAGE PLUGIN_ARGS PROFILE
-    mkdir -p "$dir"/view/{etc,opt,cgroup}
+    mkdir -p "$dir"/view/{etc,opt,cgroup,slurm}
     # setsid: Ctrl-C on a terminal is for vcluster, which then cleans up.
     (
         close_inherited
-        exec env -i PATH="$sane_path" LANG=C.UTF-8 setsid \
+        exec env -i PATH="$sane_path" LANG=C.UTF-8 VCLUSTER_SLURM="$slurm_prefix" setsid \
             unshare --mount --net --pid --fork bash "$lib/room.sh" \
             "$dir" "$dir/progress" "$@"
     ) >>"$dir/room.log" 2>&1 </dev/null &
@@ -49,7 +49,7 @@ start_host() { # HOST
     (
         close_inherited
         exec nsenter -t "$room" --mount --net --pid -- \
-            env -i PATH="$sane_path" LANG=C.UTF-8 setsid --fork \
+            env -i PATH="$sane_path" LANG=C.UTF-8 VCLUSTER_SLURM="$slurm_prefix" setsid --fork \
             unshare --mount --net --pid --uts --ipc --fork bash "$lib/host.sh" \
             "$dir" "$1" "$shm_size" "$dir/progress" "$disk/go" "$(host_cgroup "$profile")"
     ) >>"$disk/log/init.log" 2>&1 </dev/null
