@@ -429,7 +429,7 @@ END
 
 @test "a round's program that is linked with MPI is watched, and hears nothing of it" {
     watched_programs
-    round_job 'envs() { round bash -c "env | grep -vE \"^SLURM_(STEP_?ID|TASK_PID|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|LAUNCHER_PORT)=|PMIX|^_=\" | sort >env.$1.\$SLURM_PROCID"; }
+    round_job 'envs() { round bash -c "env | grep -vE \"^SLURM_(STEP_?ID|TASK_PID|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|LAUNCHER_PORT)=|PMIX|precondition_transports=|^_=\" | sort >env.$1.\$SLURM_PROCID"; }
 { envs off; round ./mpi | sort -u
 export DLROVER_WATCH=auto
 envs auto
