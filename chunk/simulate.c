@@ -28,6 +28,9 @@ struct play {
     uint64_t *next; /* of each use: moments until the same chunk's next one */
     uint32_t *use;  /* of each chunk: its last use */
     struct dlr_chunk_counts counts;
+    struct dlr_chunk_move *moves; /* of this iteration */
+    uint32_t nmoves;
+    bool repeats;
 };
 
 static void play_done(struct play *p)
@@ -36,6 +39,7 @@ static void play_done(struct play *p)
     free(p->before);
     free(p->next);
     free(p->use);
+    free(p->moves);
 }
 
 /* --- what the iteration needs --------------------------------------------------------- */
@@ -167,7 +171,9 @@ static int play_init(struct play *p)
     p->before = calloc(it->chunks + 1, sizeof(*p->before));
     p->next = calloc(uses + 1, sizeof(*p->next));
     p->use = calloc(it->chunks + 1, sizeof(*p->use));
-    if (!seen || !p->chunks || !p->before || !p->next || !p->use)
+    /* What comes is used then; what goes was there, or has come. */
+    p->moves = calloc(2 * (size_t)uses + it->chunks + 1, sizeof(*p->moves));
+    if (!seen || !p->moves || !p->chunks || !p->before || !p->next || !p->use)
         return -ENOMEM;
     find_next(p, seen);
     if (p->policy->fixed)
@@ -177,10 +183,16 @@ static int play_init(struct play *p)
 
 /* --- moves ------------------------------------------------------------------------------ */
 
-static void leave(struct play *p, uint32_t chunk)
+static void leave(struct play *p, uint32_t chunk, uint64_t used)
 {
     struct state *c = &p->chunks[chunk];
 
+    p->moves[p->nmoves++] = (struct dlr_chunk_move){
+        .chunk = chunk,
+        .moment = (uint32_t)((p->now - 1) % p->it->n),
+        .used = (uint32_t)((used - 1) % p->it->n),
+        .copied = c->dirty || p->policy->exclusive,
+    };
     if (c->dirty || p->policy->exclusive) {
         p->counts.down += p->it->bytes[chunk];
         c->went = true;
@@ -226,7 +238,7 @@ static void leave_one(struct play *p)
         found = true;
     }
     assert(found); /* check_room(): what is in use fits */
-    leave(p, best.chunk);
+    leave(p, best.chunk, p->chunks[best.chunk].used);
 }
 
 static void make_room(struct play *p, uint32_t moment, uint64_t bytes)
@@ -236,7 +248,7 @@ static void make_room(struct play *p, uint32_t moment, uint64_t bytes)
     if (p->policy->fixed && bytes > 0)
         for (uint32_t i = 0; i < p->it->chunks; i++)
             if (may_leave(p, i))
-                leave(p, i);
+                leave(p, i, p->chunks[i].used);
     while (p->taken + bytes > budget)
         leave_one(p);
 }
@@ -244,13 +256,13 @@ static void make_room(struct play *p, uint32_t moment, uint64_t bytes)
 /* The host reads what the device has written. Where a chunk is in one place only, it is
  * moved there besides.
  */
-static void take(struct play *p, uint32_t chunk)
+static void take(struct play *p, uint32_t chunk, uint64_t used)
 {
     if (!p->chunks[chunk].here)
         return;
     if (p->policy->exclusive)
         p->counts.down += p->it->bytes[chunk];
-    leave(p, chunk);
+    leave(p, chunk, used);
 }
 
 /* On the device, where there is room. */
@@ -262,6 +274,11 @@ static void apply(struct play *p, const struct dlr_chunk_use *u)
         p->counts.up += p->it->bytes[u->chunk];
         p->taken += p->it->bytes[u->chunk];
         c->loaded = p->now;
+        p->moves[p->nmoves++] = (struct dlr_chunk_move){
+            .chunk = u->chunk,
+            .moment = (uint32_t)((p->now - 1) % p->it->n),
+            .up = true,
+        };
     }
     c->here = true;
     c->dirty |= u->intent != DLR_CHUNK_READ;
@@ -274,10 +291,12 @@ static void play_moment(struct play *p, uint32_t moment)
     uint64_t more = 0;
 
     for (uint32_t i = m->first; i < m->first + m->count; i++) {
+        const uint64_t used = p->chunks[uses[i].chunk].used;
+
         p->chunks[uses[i].chunk].used = p->now;
         p->use[uses[i].chunk] = i;
         if (uses[i].intent == DLR_CHUNK_TAKE)
-            take(p, uses[i].chunk);
+            take(p, uses[i].chunk, used);
         else if (!p->chunks[uses[i].chunk].here)
             more += p->it->bytes[uses[i].chunk];
     }
@@ -309,36 +328,62 @@ static void count_save(struct play *p)
         }
 }
 
-/* Ready for the next iteration; whether that will be the same as this one. */
+/* Whether a chunk is as it was an iteration ago; it is used in the same moments. */
+static bool is_same(const struct state *a, const struct state *b, uint32_t n)
+{
+    return a->here == b->here && a->dirty == b->dirty &&
+           (!b->here || a->loaded == b->loaded || a->loaded + n == b->loaded);
+}
+
+/* Ready for the next iteration; whether that will be the same as this one. What has
+ * stayed all the time must have been loaded before all that has come again: else their
+ * order is another one now.
+ */
 static bool repeats(struct play *p)
 {
+    uint64_t stayed = 0, came = UINT64_MAX;
     bool same = true;
 
     for (uint32_t i = 0; i < p->it->chunks; i++) {
         const struct state *a = &p->before[i], *b = &p->chunks[i];
 
-        same &= a->here == b->here && a->dirty == b->dirty &&
-                (!b->here ||
-                 (a->used + p->it->n == b->used &&
-                  (a->loaded == b->loaded || a->loaded + p->it->n == b->loaded)));
+        same &= is_same(a, b, p->it->n);
+        if (b->here && a->loaded == b->loaded && a->loaded > stayed)
+            stayed = a->loaded;
+        if (b->here && a->loaded != b->loaded && a->loaded < came)
+            came = a->loaded;
     }
     memcpy(p->before, p->chunks, p->it->chunks * sizeof(*p->chunks));
-    return same;
+    return same && stayed < came;
 }
 
 static void play_all(struct play *p)
 {
-    bool same = false;
-
-    for (uint32_t k = 1; k <= ITERATIONS && !same; k++) {
+    for (uint32_t k = 1; k <= ITERATIONS && !p->repeats; k++) {
         p->counts = (struct dlr_chunk_counts){.iterations = k};
+        p->nmoves = 0;
         for (uint32_t i = 0; i < p->it->chunks; i++)
             p->chunks[i].went = false;
         for (uint32_t t = 0; t < p->it->n; t++)
             play_moment(p, t);
-        same = repeats(p) && k > 1;
+        p->repeats = repeats(p) && k > 1;
     }
     count_save(p);
+}
+
+static int play_checked(struct play *p, struct dlr_chunk_shortage *ret_shortage,
+                        struct dlr_err *err)
+{
+    int rc = check(p->it, err);
+
+    if (rc == 0)
+        rc = check_room(p->it, p->arena, ret_shortage, err);
+    if (rc < 0)
+        return rc;
+    if ((rc = play_init(p)) < 0)
+        return dlr_fail(err, rc, "no memory to play %u operators", p->it->n);
+    play_all(p);
+    return 0;
 }
 
 int dlr_chunk_simulate(const struct dlr_chunk_iteration *it, uint64_t arena,
@@ -348,15 +393,28 @@ int dlr_chunk_simulate(const struct dlr_chunk_iteration *it, uint64_t arena,
 {
     DLR_CLEANUP(play_done)
     struct play p = {.it = it, .policy = policy, .arena = arena, .now = 1};
-    int rc = check(it, err);
+    int rc = play_checked(&p, ret_shortage, err);
 
     if (rc == 0)
-        rc = check_room(it, arena, ret_shortage, err);
+        *ret = p.counts;
+    return rc;
+}
+
+int dlr_chunk_simulate_moves(const struct dlr_chunk_iteration *it, uint64_t arena,
+                             const struct dlr_chunk_policy *policy,
+                             struct dlr_chunk_move **ret, uint32_t *ret_n,
+                             struct dlr_chunk_shortage *ret_shortage,
+                             struct dlr_err *err)
+{
+    DLR_CLEANUP(play_done)
+    struct play p = {.it = it, .policy = policy, .arena = arena, .now = 1};
+    int rc = play_checked(&p, ret_shortage, err);
+
     if (rc < 0)
         return rc;
-    if ((rc = play_init(&p)) < 0)
-        return dlr_fail(err, rc, "no memory to play %u operators", it->n);
-    play_all(&p);
-    *ret = p.counts;
+    if (!p.repeats)
+        return dlr_fail(err, -EDOM, "what the policy moves never repeats");
+    *ret_n = p.nmoves;
+    *ret = p.nmoves ? DLR_STEAL(p.moves) : NULL;
     return 0;
 }

@@ -9,7 +9,7 @@
 #include "chunk/policy.h"
 #include "common/base/err.h"
 
-/* Bytes of one iteration, once it repeats. */
+/* Bytes of one iteration, once it repeats; of the 64th where it never does. */
 struct dlr_chunk_counts {
     uint64_t up, down; /* to the device, and from it */
     uint64_t peak;     /* of chunks on the device */
@@ -43,5 +43,26 @@ int dlr_chunk_simulate(const struct dlr_chunk_iteration *it, uint64_t arena,
                        const struct dlr_chunk_policy *policy,
                        struct dlr_chunk_counts *ret,
                        struct dlr_chunk_shortage *ret_shortage, struct dlr_err *err);
+
+/* What goes and comes in the iteration that repeats, in order; in one moment those that
+ * go are first.
+ */
+struct dlr_chunk_move {
+    uint32_t chunk;
+    uint32_t moment; /* it is there for this one, or is not there any more */
+    uint32_t used;   /* of one that goes: the moment of its last use, maybe of the
+                      * iteration before */
+    bool up;         /* it comes */
+    bool copied;     /* one that goes, and is written back */
+};
+
+/* The same, with these moves. *ret: free(), NULL where *ret_n is 0. -EDOM besides: no
+ * iteration repeats.
+ */
+int dlr_chunk_simulate_moves(const struct dlr_chunk_iteration *it, uint64_t arena,
+                             const struct dlr_chunk_policy *policy,
+                             struct dlr_chunk_move **ret, uint32_t *ret_n,
+                             struct dlr_chunk_shortage *ret_shortage,
+                             struct dlr_err *err);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "chunk/simulate.h"
+#include "chunk/prefetch.h"
 
 #define LAYERS 64
 #define STATE 6 /* an optimizer chunk, in 16-bit chunks */
@@ -215,6 +215,7 @@ static void where_all_fits_only_gradients_and_parameters_are_copied(void **state
     assert_int_equal(moved(&device, 7 * LAYERS + 9, NULL), 0);
     assert_int_equal(moved(&device, 7 * LAYERS + 9, "static"), 0);
     assert_int_equal(moved(&device, 7 * LAYERS + 9, "patrickstar"), 0);
+    assert_int_equal(play(7 * LAYERS + 9, NULL).peak, 7 * LAYERS);
 }
 
 /* --- another simulator ------------------------------------------------------------------ */
@@ -352,7 +353,7 @@ static void random_iterations_are_played_as_by_looking_everything_up(void **stat
     static struct naive n;
 
     srand(21);
-    for (unsigned k = 0; k < 1500; k++) {
+    for (unsigned k = 0; k < 600; k++) {
         const char *name = names[k % 5];
         struct dlr_chunk_counts counts;
         uint64_t arena;
@@ -360,7 +361,7 @@ static void random_iterations_are_played_as_by_looking_everything_up(void **stat
         random_iteration();
         arena = dlr_chunk_least(&it) + rand() % 8;
         counts = play(arena, name);
-        assert_true(naive_play(name, arena, counts.iterations, &n));
+        assert_true(naive_play(name, arena, counts.iterations < 64 ? 70 : 64, &n));
         assert_int_equal(counts.up, n.up);
         assert_int_equal(counts.down, n.down);
     }
@@ -419,6 +420,107 @@ static void a_shortage_is_said_in_a_line(void **state)
         dlr_chunk_simulate(&it, 48, dlr_chunk_policy_at(0), &counts, &shortage, &err),
         -EINVAL);
     assert_string_equal(err.text, "an iteration without operators");
+}
+
+/* --- copies beside operators ------------------------------------------------------------ */
+
+static bool there[CHUNKS][MOMENTS];
+
+/* From moment from to before moment to, where it was not; how many those are. */
+static unsigned mark(uint32_t chunk, uint32_t from, uint32_t to)
+{
+    unsigned count = 0;
+
+    for (uint32_t t = from % it.n; t != to % it.n; t = (t + 1) % it.n, count++) {
+        assert_false(there[chunk][t]);
+        there[chunk][t] = true;
+    }
+    return count;
+}
+
+/* From where it is needed to its last use, and where it is written back. */
+static void mark_moves(const struct dlr_chunk_move *moves, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct dlr_chunk_move *m = &moves[i], *go = m;
+
+        for (uint32_t k = 1; m->up && (go == m || go->chunk != m->chunk); k++)
+            go = &moves[(i + k) % n];
+        if (m->up) {
+            assert_false(go->up);
+            there[m->chunk][m->moment] = true;
+            mark(m->chunk, m->moment + 1,
+                 m->moment == go->used ? m->moment + 1 : go->used + 1);
+            if (go->copied && (go->used + 1) % it.n != go->moment)
+                mark(m->chunk, go->used + 1, go->used + 2);
+        }
+    }
+}
+
+/* Each chunk has its uses, no moment has more than its budget. How many chunks of those
+ * that come are there so many moments before.
+ */
+static unsigned copies_fit(uint64_t arena, const char *policy, unsigned early)
+{
+    const struct dlr_chunk_policy *p = dlr_chunk_policy_find(policy);
+    struct dlr_chunk_shortage shortage;
+    struct dlr_chunk_move *moves = NULL;
+    struct dlr_chunk_copy *copies = NULL;
+    struct dlr_err err = {0};
+    uint32_t n = 0, ncopies = 0;
+    unsigned count = 0;
+
+    memset(there, 0, sizeof(there));
+    if (dlr_chunk_simulate_moves(&it, arena, p, &moves, &n, &shortage, &err) == -EDOM)
+        return 0;
+    assert_int_equal(
+        dlr_chunk_prefetch(&it, arena, p, &copies, &ncopies, &shortage, &err), 0);
+    mark_moves(moves, n);
+    for (uint32_t i = 0; i < ncopies; i++)
+        count += copies[i].up &&
+                 mark(copies[i].chunk, copies[i].begin, copies[i].end) >= early;
+    for (uint32_t t = 0; t < it.n; t++) {
+        uint64_t sum = 0;
+
+        for (uint32_t c = 0; c < it.chunks; c++) {
+            const struct dlr_chunk_use *u = use_at(t, c);
+            bool moves_ever = false;
+
+            for (uint32_t i = 0; i < n; i++)
+                moves_ever |= moves[i].chunk == c;
+            if (u && u->intent != DLR_CHUNK_TAKE && moves_ever)
+                assert_true(there[c][t]);
+            for (uint32_t k = 0; k < it.n && !moves_ever && !there[c][t]; k++)
+                there[c][t] = use_at(k, c) && use_at(k, c)->intent != DLR_CHUNK_TAKE;
+            sum += there[c][t] ? bytes[c] : 0;
+        }
+        assert_true(sum <= dlr_chunk_budget(&it, arena, t));
+    }
+    free(moves);
+    free(copies);
+    return count;
+}
+
+static void copies_begin_early_and_never_take_more_than_the_budget(void **state)
+{
+    srand(24);
+    for (unsigned k = 0; k < 600; k++) {
+        random_iteration();
+        copies_fit(dlr_chunk_least(&it) + rand() % 8, dlr_chunk_policy_at(k % 6)->name,
+                   0);
+    }
+}
+
+/* All of them, where memory is twice the least; with the least itself 113 of 127. */
+static void chunks_come_two_operators_ahead_where_there_is_room(void **state)
+{
+    const struct setup s = {.tide = 24, .batches = 1};
+
+    make(&s);
+    assert_int_equal(copies_fit(48, NULL, 0), 104);
+    assert_int_equal(copies_fit(48, NULL, 2), 104);
+    assert_int_equal(copies_fit(25, NULL, 0), 127);
+    assert_int_equal(copies_fit(25, NULL, 2), 113);
 }
 
 /* --- every possible choice -------------------------------------------------------------- */
@@ -493,6 +595,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(random_iterations_are_played_as_by_looking_everything_up),
         cmocka_unit_test(it_says_no_exactly_where_a_run_would_fail),
         cmocka_unit_test(a_shortage_is_said_in_a_line),
+        cmocka_unit_test(copies_begin_early_and_never_take_more_than_the_budget),
+        cmocka_unit_test(chunks_come_two_operators_ahead_where_there_is_room),
         cmocka_unit_test(no_choice_loads_less_than_the_furthest_next_use),
         cmocka_unit_test(policies_have_names),
     };
