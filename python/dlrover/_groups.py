@@ -185,6 +185,15 @@ def _groups(c10d: typing.Any) -> list[tuple[typing.Any, str, dict[int, int]]]:
     return [(group, names[group], ranks[group]) for group in list(groups) if group in names and group in ranks]
 
 
+def groups() -> list[tuple[typing.Any, str, dict[int, int]]]:
+    """As _groups(), of the program; [] where it has none, or PyTorch is otherwise."""
+    c10d = _c10d()
+    try:
+        return _groups(c10d) if c10d else []
+    except (AttributeError, KeyError, RuntimeError, TypeError):
+        return []
+
+
 def _trace(collectives: bool) -> dict[str, typing.Any]:
     """What gloo's recorder has, where there is one; up to 0.1 s with the operations themselves."""
     dump = getattr(sys.modules.get("torch._C._distributed_c10d"), "_dump_fr_trace_json", None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import gc
-import multiprocessing
 import os
+import signal
 import socket
 import sys
 import threading
@@ -15,14 +15,15 @@ import traceback
 import types
 import typing
 
-from . import _checkpoint, _lib
+from . import _checkpoint, _groups, _lib
 from ._checkpoint import RoundEnded
+from ._leftovers import Leftovers, quick_loaders
 
 ERROR_S = 0.5  # for the program's own calls to fail, before an exception is raised in it
+ABORT_S = 1  # for NCCL's abort, until it is said that it is waited for
 WORD_S = 3  # a failed call may have heard of a lost node before the supervisor has
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR",
          "MASTER_PORT")
-OWN_THREADS = ("dlrover-round", "dlrover-watch")
 PREFIXES = ("SLURM_", "SLURMD_", "DLROVER_")
 
 
@@ -60,22 +61,43 @@ def _shut(before):
             pass
 
 
-def _groups():
+def _initialized():
     """torch.distributed, where it was used."""
     dist = sys.modules.get("torch.distributed")
     return dist if dist and dist.is_available() and dist.is_initialized() else None
 
 
+def _on_device():
+    """The backends of the process groups whose calls wait on the device, where no socket ends them."""
+    found = []
+    for group, _, _ in _groups.groups():
+        for device in getattr(group, "_device_types", ()):
+            try:
+                backend = group._get_backend(device)
+            except RuntimeError:
+                continue  # a device without one
+            if "nccl" in backend.name():
+                found.append(backend)
+    return found
+
+
 def _abort():
-    """NCCL's calls wait on the device, where no socket ends them."""
-    dist = _groups()
-    abort = getattr(getattr(dist, "distributed_c10d", None), "_abort_process_group", None)
-    if dist and abort and "nccl" in str(dist.get_backend()):
-        abort()
+    """By PyTorch, whose call takes all communicators together; one by one where it does not end well."""
+    backends = _on_device()
+    try:
+        sys.modules["torch.distributed"].distributed_c10d._abort_process_group()
+        return
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        _say(f"PyTorch cannot abort its process groups at once: {error}")
+    for backend in backends:
+        try:
+            backend.abort()
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            _say(f"the communicator of '{backend.name()}' cannot be aborted: {error}")
 
 
 def _leave_groups():
-    dist = _groups()
+    dist = _initialized()
     if not dist:
         return
     try:
@@ -105,6 +127,8 @@ class _Process:
         self.inside = None  # the thread that is in a round
         self.outside = threading.Event()  # it is not any more
         self.connections = {}  # from before it
+        self.leftovers = None  # what was before it
+        self.abort = None  # the thread that aborts NCCL's communicators
         warm = "DLROVER_WARM" in os.environ  # on a spare, without a rank: it waits for one
         if warm:
             sys.stdout.flush()  # what was printed so far is not of the round
@@ -136,25 +160,62 @@ class _Process:
             self.word.set()
             if self.inside is None:
                 return
+            self.leftovers.note_groups()
         # Most leave by the error of a call. An exception that meets them on their way out would end the program. Who
         # has connected meanwhile waits again.
         while not self.outside.is_set():
             _shut(self.connections)
-            _abort()
+            self._abort()
             if self.outside.wait(ERROR_S):
                 return
             with self.lock:
                 if self.inside is not None:
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.inside),
-                                                               ctypes.py_object(RoundEnded))
+                    self._raise()
 
-    def enter(self):
+    def _abort(self):
+        """In a thread of its own: what hangs there must not keep us from the rest."""
+        with self.lock:
+            if self.inside is not None and (self.abort is None or not self.abort.is_alive()) and _on_device():
+                self.abort = threading.Thread(target=_abort, name="dlrover-abort", daemon=True)
+                self.abort.start()
+
+    def _raise(self):
+        if self.inside == threading.main_thread().ident and signal.getsignal(signal.SIGURG) == self._interrupt:
+            signal.pthread_kill(self.inside, signal.SIGURG)
+        else:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.inside), ctypes.py_object(RoundEnded))
+
+    def _interrupt(self, _number, frame):
+        """A signal ends a sleep or a wait for a data loader, where an exception alone would come too late."""
+        while frame is not None:
+            if frame.f_code in OWN_CODE:
+                return  # it is on its way
+            frame = frame.f_back
+        if self.inside == threading.get_ident() and self.word.is_set():
+            raise RoundEnded
+
+    def await_abort(self):
+        """Without a limit of ours: the agent has one, and kills who does not park."""
+        with self.lock:
+            abort, self.abort = self.abort, None
+        if abort is None:
+            return
+        abort.join(ABORT_S)
+        if abort.is_alive():
+            _say("NCCL's abort has not ended yet: if it does not before park-timeout this process is killed")
+            abort.join()
+
+    def enter(self, number):
         with self.lock:
             if self.inside is not None:
                 raise RuntimeError("dlrover.round(): this process is in a round already")
             self.connections = _connections() if self.stays else {}
             if self.word.is_set():
                 return False
+            self.leftovers = Leftovers(number) if self.stays else None
+            if self.stays and threading.current_thread() is threading.main_thread() and \
+                    signal.getsignal(signal.SIGURG) == signal.SIG_DFL:
+                signal.signal(signal.SIGURG, self._interrupt)
             self.inside = threading.get_ident()
             self.outside.clear()
         return True
@@ -201,15 +262,14 @@ class Round:
     def __init__(self) -> None:
         self.ended = False
         self.number = 0
-        self._threads: set[threading.Thread] = set()
 
     def __enter__(self) -> Round:
         process = _process()
-        while not process.enter():  # it ended between two of them
-            self._pass(process, time.monotonic())
-        self.number = int(os.environ.get("DLROVER_ROUND", 0))
-        self._threads = set(threading.enumerate())
-        return self
+        while True:
+            self.number = int(os.environ.get("DLROVER_ROUND", 0))
+            if process.enter(self.number):
+                return self
+            self._pass(process, time.monotonic())  # it ended between two of them
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: types.TracebackType | None) -> bool:
@@ -221,38 +281,35 @@ class Round:
         if not process.ended(error):
             return False
         self.ended = True
-        while error is not None:  # its frames hold what was made in the round
-            traceback.clear_frames(error.__traceback__)
-            error = error.__context__
-        del error, trace
+        process.leftovers.note_groups()
+        with quick_loaders():
+            while error is not None:  # its frames hold what was made in the round
+                traceback.clear_frames(error.__traceback__)
+                error = error.__context__
+            del error, trace
         self._pass(process, began)
         return True
 
     def _pass(self, process, began):
         for checkpoint in list(_checkpoint.opened):
             checkpoint.close()
+        process.await_abort()
         _leave_groups()
-        gc.collect()
-        for line in self._check():
+        with quick_loaders():
+            gc.collect()
+        for line in process.leftovers.find() if process.leftovers else ():
             _say(line)
+        process.leftovers = None
+        states = sys.modules.get("dlrover._torch")
+        if states:
+            states.leave_round(self.number)
         left = time.monotonic()
         process.next_round()
         _say(f"round {self.number} ended because a node was lost; left it in {left - began:.2f} s, this process goes on "
              f"in round {os.environ.get('DLROVER_ROUND')} after {time.monotonic() - began:.2f} s")
 
-    def _check(self):
-        """What should not be left of the round."""
-        where = f"round {self.number} has ended, and"
-        if _groups():
-            yield f"{where} its process group is still there"
-        for thread in threading.enumerate():
-            if thread not in self._threads and thread.name not in OWN_THREADS and self._threads:
-                yield f"{where} thread '{thread.name}' that was started in it still runs"
-        for child in multiprocessing.active_children():
-            yield f"{where} process '{child.name}' ({child.pid}) that was started in it still runs"
-        parallel = getattr(sys.modules.get("torch.nn.parallel"), "DistributedDataParallel", None)
-        if parallel and any(isinstance(thing, parallel) for thing in gc.get_objects()):
-            yield f"{where} a DistributedDataParallel of it is still held: wrap the model again in each round"
+
+OWN_CODE = (Round.__enter__.__code__, Round.__exit__.__code__)  # no exception of ours is raised in what they do
 
 
 def resilient(function: typing.Callable[..., typing.Any]) -> typing.Callable[..., typing.Any]:

@@ -29,6 +29,20 @@ LOOK_EVERY = 64  # steps: a new layout should be known before a save of it is du
 UNFIT = "tensors of it are in the model, which must not be used: make model and optimizer anew"
 
 
+# Modules that were bound in this round, and in a former one of this process: {module: number of that round}.
+_bound: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+_former: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
+
+
+def leave_round(number: int) -> None:
+    """The process stays: what half a step has left in .grad would be added to the next one's."""
+    for module in list(_bound):
+        for parameter in module.parameters(recurse=False):
+            parameter.grad = None
+        _former[module] = number
+    _bound.clear()
+
+
 def _regions(ck, rank):
     return {region.name: region for region in ck.regions(rank)}
 
@@ -226,6 +240,8 @@ class Bound:
                 raise ValueError(f"two feeds are named '{feed.name}': each needs a name of its own")
             self._tree.add(f"feed.{feed.name}", feed)
         self._tree.complete()
+        self._modules = weakref.WeakSet(part for one in self._tree.modules.values() for part in one.modules())
+        _bound.update(self._modules)
         self._ck = checkpoint or Checkpoint(**options)
         self._told, self._quiet_until, self._unsaved = set(), 0, 0
         self._fence, self._guarded = _Fence(self._ck), set()
@@ -254,7 +270,7 @@ class Bound:
         param_groups go by the names of the parameters in them; by position where a version has no names.
         """
         if not self._anything():
-            return 0
+            return self._begin_fresh()
         step = None
         try:
             step = self._load(*self._prepare())  # what was saved, note, what is wrong
@@ -262,7 +278,15 @@ class Bound:
             if step is None:  # what was made ready is not what the training has
                 self._tree.give_up()
         self._tell_feeds(step or 0)
-        return step or 0
+        return self._begin_fresh() if step is None else step
+
+    def _begin_fresh(self):
+        """Not with what a round of this process has trained."""
+        former = [_former[module] for module in self._modules if module in _former]
+        if former:
+            raise Error(errno.ENODATA, f"there is no version to restore, and the weights are those of round "
+                        f"{max(former)}, not fresh ones: the process must start again")
+        return 0
 
     def _tell_feeds(self, step):
         for feed in self._feeds:

@@ -143,6 +143,14 @@ with open(f"{sys.argv[1]}/manifest-0-3.json", "w") as file:
 END
 }
 
+@test "a round leaves nothing behind, what is left is named, and what torch.compile has made stays" {
+    local -a cases=(nothing wrapped groups loaders processes settings graphs training aborts)
+    [[ -z ${DLROVER_NIGHTLY-} ]] || cases+=(compiled) # its compiler takes seconds to import
+    run "$python" tests/python/python_leftovers.py "${cases[@]}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "where ranks stand in torch.distributed is on their pages, and who is to blame, a current PyTorch" {
     make_judge "$BATS_TEST_TMPDIR/judge"
     run "$python" tests/python/python_collectives.py "$BATS_TEST_TMPDIR/judge"

@@ -52,6 +52,12 @@ spoil() { # FILE
     [ "$output" = 3 ]
 }
 
+@test "a round leaves no process, wrapped model or gradient behind, and what hangs in NCCL's abort does not park" {
+    run "$python" tests/python/python_leftovers.py nothing wrapped loaders training aborts
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "what a program tells of its steps and phases is on its page" {
     run "$python" tests/python/python_watch.py
     echo "$output"

@@ -129,7 +129,7 @@ def main():
         print(error, file=sys.stderr)
 
 
-if sys.argv[1:] == ["ahead"]:
+if __name__ == "__main__" and sys.argv[1:] == ["ahead"]:
     ahead()
-else:
+elif __name__ == "__main__":
     main()
