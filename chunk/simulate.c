@@ -17,7 +17,7 @@
 struct state {
     bool here, dirty, stays;
     uint64_t used, loaded; /* moments since the beginning */
-    bool went;             /* written back in this iteration */
+    bool went, updated;    /* in this iteration: written back, its state changed */
 };
 
 struct play {
@@ -282,6 +282,7 @@ static void apply(struct play *p, const struct dlr_chunk_use *u)
     }
     c->here = true;
     c->dirty |= u->intent != DLR_CHUNK_READ;
+    c->updated |= u->intent == DLR_CHUNK_UPDATE;
 }
 
 static void play_moment(struct play *p, uint32_t moment)
@@ -316,16 +317,13 @@ static void play_moment(struct play *p, uint32_t moment)
  */
 static void count_save(struct play *p)
 {
-    for (uint32_t t = 0; t < p->it->n; t++)
-        for (uint32_t i = 0; i < p->it->moments[t].count; i++) {
-            const struct dlr_chunk_use *u = &p->it->uses[p->it->moments[t].first + i];
-
-            if (u->intent != DLR_CHUNK_UPDATE)
-                continue;
-            p->counts.save_copy += p->it->bytes[u->chunk];
-            if (!p->chunks[u->chunk].went)
-                p->counts.save_chunks += p->it->bytes[u->chunk];
-        }
+    for (uint32_t i = 0; i < p->it->chunks; i++) {
+        if (!p->chunks[i].updated)
+            continue;
+        p->counts.save_copy += p->it->bytes[i];
+        if (!p->chunks[i].went)
+            p->counts.save_chunks += p->it->bytes[i];
+    }
 }
 
 /* Whether a chunk is as it was an iteration ago; it is used in the same moments. */
@@ -363,7 +361,7 @@ static void play_all(struct play *p)
         p->counts = (struct dlr_chunk_counts){.iterations = k};
         p->nmoves = 0;
         for (uint32_t i = 0; i < p->it->chunks; i++)
-            p->chunks[i].went = false;
+            p->chunks[i].went = p->chunks[i].updated = false;
         for (uint32_t t = 0; t < p->it->n; t++)
             play_moment(p, t);
         p->repeats = repeats(p) && k > 1;
