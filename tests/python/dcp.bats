@@ -144,9 +144,8 @@ END
 }
 
 @test "a round leaves nothing behind, what is left is named, and what torch.compile has made stays" {
-    local -a cases=(nothing wrapped groups loaders processes settings graphs training aborts)
-    [[ -z ${DLROVER_NIGHTLY-} ]] || cases+=(compiled) # its compiler takes seconds to import
-    run "$python" tests/python/python_leftovers.py "${cases[@]}"
+    run "$python" tests/python/python_leftovers.py nothing wrapped groups loaders processes settings graphs training \
+        aborts compiled
     echo "$output"
     [ "$status" -eq 0 ]
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a round leaves in a process that stays (docs/resilient.md), with a played agent: each case is a round that a lost
-node ends, and the next one, in which the case looks. What the library says is compared as a whole.
+"""What a round leaves in a process that stays (docs/resilient.md), with a played agent: each case is a round that a
+lost node ends, and the next one, in which the case looks. What the library says is compared as a whole.
 
 python_leftovers.py CASE…
 """
@@ -157,7 +157,8 @@ def groups():
             dist.destroy_process_group()
 
     got = over_a_loss(hold)
-    assert len(got) == 1 and got[0].endswith(f"held by module '{__name__}' as 'group_of_all': make it in each round"), got
+    assert len(got) == 1, got
+    assert got[0].endswith(f"held by module '{__name__}' as 'group_of_all': make it in each round"), got
     del globals()["group_of_all"]
     held.clear()
 
@@ -338,8 +339,8 @@ def aborts():
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     # The program does not wait in the call, and is told all the same.
-    assert over_a_loss(lambda: None) == ["NCCL's abort has not ended yet: if it does not before park-timeout this process "
-                                         "is killed"]
+    got = over_a_loss(lambda: None)
+    assert got == ["NCCL's abort has not ended yet: if it does not before park-timeout this process is killed"], got
     assert held["early"] is False
     _groups.groups, c10d._abort_process_group = real, usual
     held.clear()
