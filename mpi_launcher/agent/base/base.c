@@ -20,6 +20,7 @@ struct dlr_agent_base *dlr_agent_base_new(const struct dlr_agent_base_ops *ops,
         return NULL;
     base->ops = ops ? ops : &none;
     base->arg = arg;
+    base->note_timer = -1;
     base->loop = zloop_new();
     if (!base->loop) {
         free(base);

@@ -19,8 +19,10 @@ struct dlr_agent_base {
     zloop_t *loop;
     struct dlr_agent_timer *timers; /* those that have not ended */
     struct dlr_agent_watched *watched;
-    struct dlr_kept *kept;         /* NULL: nobody keeps anything */
-    bool changed;                  /* what ops->note() notes has */
+    struct dlr_kept *kept; /* NULL: nobody keeps anything */
+    bool changed;          /* what ops->note() notes has */
+    int64_t note_from_ms;  /* not before this */
+    int note_timer;
     bool leaving, ending;          /* the end has been ordered; has come */
     struct dlr_client *supervisor; /* NULL: not connected */
     struct dlr_server *server;     /* NULL: nobody can connect */

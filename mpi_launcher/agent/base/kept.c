@@ -21,6 +21,10 @@
 
 #define TELL_MS 200 /* for the parent to take one */
 
+#define AT_ONCE_MAX 4096 /* bytes of a note: some 8 ranks */
+#define PAUSE_BYTES 1024 /* of a note for each ms of pause: ten times what they take */
+#define NOTE_PAUSE_MAX_MS 50
+
 /* One writer at a time: the child that lives. */
 struct notes {
     _Atomic uint32_t busy; /* the child is in the middle of something */
@@ -316,6 +320,16 @@ void dlr_kept_put_note(struct dlr_kept *k, const char *text)
 {
     if (k)
         put(k, k->note_fd, text, &k->notes->note_bytes);
+}
+
+int64_t dlr_kept_pause_ms(const struct dlr_kept *k)
+{
+    const size_t bytes = k ? k->notes->note_bytes : 0;
+    const int64_t ms = (int64_t)(bytes / PAUSE_BYTES);
+
+    if (bytes <= AT_ONCE_MAX)
+        return 0;
+    return ms < NOTE_PAUSE_MAX_MS ? ms : NOTE_PAUSE_MAX_MS;
 }
 
 void dlr_kept_put_lease(struct dlr_kept *k, int64_t until_ns)

@@ -63,6 +63,10 @@ void dlr_kept_del(struct dlr_kept *k, unsigned *id);
 /* The round as the supervisor told it, and where the agent stands; NULL: nowhere. */
 void dlr_kept_put_round(struct dlr_kept *k, const char *text);
 void dlr_kept_put_note(struct dlr_kept *k, const char *text);
+/* How long the next note should be waited for: it has a line for each rank, and each
+ * rank of a round's start has one written. 0: it is short, or there is none.
+ */
+int64_t dlr_kept_pause_ms(const struct dlr_kept *k);
 void dlr_kept_put_lease(struct dlr_kept *k, int64_t until_ns);
 /* What happens between the two is one: noted at its end, or not. */
 void dlr_kept_enter(struct dlr_kept *k);
@@ -75,7 +79,8 @@ void dlr_kept_leave(struct dlr_kept *k);
  */
 void dlr_agent_base_keep(struct dlr_agent_base *base, struct dlr_kept *k);
 struct dlr_kept *dlr_agent_kept(const struct dlr_agent_base *base);
-/* What the next agent must know has changed: it is noted when what happens now is over.
+/* What the next agent must know has changed: it is noted when what happens now is over,
+ * or a pause later (dlr_kept_pause_ms()). Until then this agent is in the middle of it.
  */
 void dlr_agent_changed(struct dlr_agent_base *base);
 

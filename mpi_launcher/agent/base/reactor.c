@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "mpi_launcher/agent/base/base_state.h"
 #include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/process/spawn.h"
@@ -28,13 +29,38 @@ static void begin(struct dlr_agent_base *base)
     dlr_kept_enter(base->kept);
 }
 
-static int end(struct dlr_agent_base *base, int rc)
+static int note_is_due(zloop_t *loop, int timer, void *arg)
 {
-    if (!base->kept)
-        return rc;
-    if (base->changed && base->ops->note)
+    ((struct dlr_agent_base *)arg)->note_timer = -1;
+    return 0; /* at its end it is written */
+}
+
+static bool note_waits(struct dlr_agent_base *base)
+{
+    const int64_t left_ms = base->note_from_ms - dlr_now_ms();
+
+    if (!base->changed || left_ms <= 0)
+        return false;
+    if (base->note_timer < 0)
+        dlr_agent_timer(base, &base->note_timer, left_ms, note_is_due, base);
+    return true;
+}
+
+static void write_note(struct dlr_agent_base *base)
+{
+    if (base->ops->note)
         base->ops->note(base->arg);
     base->changed = false;
+    base->note_from_ms = dlr_now_ms() + dlr_kept_pause_ms(base->kept);
+}
+
+/* What is not noted yet has not ended: the next agent would go on from before it. */
+static int end(struct dlr_agent_base *base, int rc)
+{
+    if (!base->kept || note_waits(base))
+        return rc;
+    if (base->changed)
+        write_note(base);
     dlr_kept_leave(base->kept);
     return rc;
 }

@@ -2,12 +2,14 @@
 /* The agent's lowest engine alone: a supervisor and a peer that are plain sockets. */
 #include <czmq.h>
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
@@ -20,7 +22,7 @@
 #include "common/json/message.h"
 #include "mpi_launcher/agent/base/answers.h"
 #include "mpi_launcher/agent/base/auth_failures.h"
-#include "mpi_launcher/agent/base/base.h"
+#include "mpi_launcher/agent/base/base_state.h"
 #include "mpi_launcher/agent/base/kept.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
@@ -512,6 +514,133 @@ static void a_parent_that_is_late_loses_nothing(void **state)
     live(finds_all);
 }
 
+/* --- a life with a loop: what happens changes what is to be noted ------------------ */
+
+#define LONG 60000 /* bytes of a note: a pause of NOTE_PAUSE_MS */
+#define NOTE_PAUSE_MS 50
+
+static struct {
+    struct dlr_agent_base *base;
+    size_t bytes;
+    int timer;
+    unsigned events, notes, wanted;
+    int64_t begin_ms;
+} life;
+
+/* As long as that; it begins with the number of what has happened. */
+static void note_life(void *arg)
+{
+    char *text = malloc(life.bytes + 1);
+
+    memset(text, '.', life.bytes);
+    text[life.bytes] = '\0';
+    text[snprintf(text, life.bytes, "%u", life.events)] = ' ';
+    dlr_kept_put_note(kept, text);
+    free(text);
+    life.notes++;
+}
+
+static const struct dlr_agent_base_ops noting = {.note = note_life};
+
+static int happen(zloop_t *loop, int timer, void *arg)
+{
+    dlr_agent_changed(life.base);
+    if (++life.events == life.wanted)
+        dlr_agent_timer_end(life.base, &life.timer);
+    return 0;
+}
+
+static void begin_life(size_t bytes, unsigned events)
+{
+    life.base = dlr_agent_base_new(&noting, NULL);
+    life.bytes = bytes;
+    life.wanted = events;
+    life.timer = -1;
+    life.begin_ms = dlr_now_ms();
+    dlr_agent_base_keep(life.base, kept);
+    dlr_kept_put_round(kept, "the round");
+    dlr_agent_timer_every(life.base, &life.timer, 1, happen, NULL);
+}
+
+static bool is_late(void)
+{
+    return dlr_now_ms() > life.begin_ms + AGENT_LOOP_LIMIT_MS;
+}
+
+/* It is none of the agent's events, as a SIGKILL is none. */
+static int die_while_a_note_waits(zloop_t *loop, int timer, void *arg)
+{
+    return (life.events > 1 && life.base->changed) || is_late() ? -1 : 0;
+}
+
+static bool die_before_the_note(void)
+{
+    begin_life(LONG, UINT_MAX);
+    zloop_timer(life.base->loop, 1, 0, die_while_a_note_waits, NULL);
+    zloop_start(life.base->loop);
+    return life.base->changed;
+}
+
+static int end_when_all_is_noted(zloop_t *loop, int timer, void *arg)
+{
+    return (life.events == life.wanted && !life.base->changed) || is_late() ? -1 : 0;
+}
+
+/* How often is told by the clock that the loop has: a slow machine has more. */
+static bool note_seldom(void)
+{
+    begin_life(LONG, 200);
+    zloop_timer(life.base->loop, 1, 0, end_when_all_is_noted, NULL);
+    zloop_start(life.base->loop);
+    return life.notes <= 2 + (dlr_now_ms() - life.begin_ms) / NOTE_PAUSE_MS;
+}
+
+static bool note_at_once(void)
+{
+    begin_life(4000, 20);
+    zloop_timer(life.base->loop, 1, 0, end_when_all_is_noted, NULL);
+    zloop_start(life.base->loop);
+    return life.notes == 20;
+}
+
+static bool finds_the_last(const char *number)
+{
+    struct dlr_kept_note note;
+    struct dlr_err err;
+    bool good = look(&note, &err) == 0 && dlr_after(note.note, number) != NULL;
+
+    dlr_kept_note_done(&note);
+    return good;
+}
+
+static bool finds_the_200th(void)
+{
+    return finds_the_last("200 ");
+}
+
+static bool finds_the_20th(void)
+{
+    return finds_the_last("20 ");
+}
+
+static void a_long_note_is_written_now_and_then_and_the_last_time_too(void **state)
+{
+    live(note_seldom);
+    live(finds_the_200th);
+}
+
+static void a_short_one_is_written_at_once(void **state)
+{
+    live(note_at_once);
+    live(finds_the_20th);
+}
+
+static void who_died_before_a_note_was_written_is_not_followed(void **state)
+{
+    live(die_before_the_note);
+    live(finds_it_in_the_middle);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -532,6 +661,9 @@ int main(void)
         T(nor_is_who_died_before_its_first_note),
         T(what_is_closed_is_not_kept),
         T(a_parent_that_is_late_loses_nothing),
+        T(a_long_note_is_written_now_and_then_and_the_last_time_too),
+        T(a_short_one_is_written_at_once),
+        T(who_died_before_a_note_was_written_is_not_followed),
     };
 
     dlr_endpoint_prepare();
