@@ -22,10 +22,11 @@
 extern char **environ;
 
 struct dlr_sup_will {
-    bool changed;       /* the state, or who is here */
-    unsigned char *has; /* [members]: it has what does not change */
-    json_t *start;      /* that: argv, environment, where output goes, key pair */
-    char *state;        /* as text, as it was sent last; NULL: never */
+    bool changed;    /* the state, or who is here */
+    uint32_t *has;   /* [members]: number of the state that it has, 0: nothing */
+    uint32_t number; /* of the newest one */
+    json_t *start;   /* what does not change: argv, environment, output, key pair */
+    json_t *state;   /* the newest one; NULL: nobody has any */
 };
 
 /* Of words that are no UTF-8 false. */
@@ -98,7 +99,7 @@ void dlr_sup_will_open(struct dlr_sup *s)
     will = s->will = calloc(1, sizeof(*will));
     if (!will)
         return;
-    will->has = calloc(s->members->n, 1);
+    will->has = calloc(s->members->n, sizeof(*will->has));
     will->start = make_start(s);
     will->changed = true;
     if (!will->has || !will->start)
@@ -111,7 +112,7 @@ void dlr_sup_will_free(struct dlr_sup *s)
         return;
     free(s->will->has);
     json_decref(s->will->start);
-    free(s->will->state);
+    json_decref(s->will->state);
     free(s->will);
     s->will = NULL;
 }
@@ -153,41 +154,71 @@ static unsigned choose(const struct dlr_sup *s, unsigned heirs[HEIRS])
     return n;
 }
 
-static void send(struct dlr_sup *s, unsigned node, json_t *state)
+/* A line for each node is in it, and most of them stay: {changed: {..}, gone: [names]},
+ * or NULL where nothing is.
+ */
+static json_t *compare(const json_t *before, json_t *now)
 {
+    json_t *changed = json_object(), *gone = json_array(), *value;
+    const char *name;
+
+    json_object_foreach(now, name, value)
+    {
+        const json_t *old = json_object_get(before, name);
+
+        if (!old || !json_equal(old, value))
+            json_object_set(changed, name, value);
+    }
+    json_object_foreach((json_t *)before, name, value)
+    {
+        if (!json_object_get(now, name))
+            json_array_append_new(gone, json_string(name));
+    }
+    if (json_object_size(changed) > 0 || json_array_size(gone) > 0)
+        return json_pack("{s:o,s:o}", "changed", changed, "gone", gone);
+    json_decref(changed);
+    json_decref(gone);
+    return NULL;
+}
+
+/* changes: since the number before; NULL: they are not known. */
+static void send(struct dlr_sup *s, unsigned node, json_t *changes)
+{
+    struct dlr_sup_will *will = s->will;
     unsigned least =
         s->conf.nodes.min ? s->conf.nodes.min : dlr_sup_full_places(s->planning);
     json_t *msg = dlr_msg_new("will");
 
     json_object_set_new(msg, "nth", json_integer(s->nth));
     json_object_set_new(msg, "enough", json_integer(least));
-    json_object_set(msg, "state", state);
-    if (!s->will->has[node])
-        json_object_set(msg, "start", s->will->start);
-    s->will->has[node] = 1;
+    if (changes && will->has[node] && will->has[node] == will->number - 1)
+        json_object_update(msg, changes);
+    else
+        json_object_set(msg, "state", will->state);
+    if (!will->has[node])
+        json_object_set(msg, "start", will->start);
+    will->has[node] = will->number;
     dlr_sup_send(s->nodes, node, msg);
 }
 
 void dlr_sup_will_tick(struct dlr_sup *s)
 {
     struct dlr_sup_will *will = s->will;
-    DLR_AUTO_JSON json_t *state = NULL;
-    DLR_AUTO_FREE char *text = NULL;
+    DLR_AUTO_JSON json_t *state = NULL, *changes = NULL;
     unsigned heirs[HEIRS], n;
-    bool same;
 
     if (!will || (!will->changed && !s->will_is_old) || s->deposed)
         return;
     will->changed = s->will_is_old = false;
     state = dlr_sup_state_for_heirs(s);
-    text = state ? json_dumps(state, JSON_COMPACT) : NULL;
-    if (!text)
+    if (!state)
         return;
-    same = dlr_streq(text, will->state);
+    changes = compare(will->state, state);
+    will->number += changes != NULL;
+    json_decref(will->state);
+    will->state = DLR_STEAL(state);
     n = choose(s, heirs);
     for (unsigned i = 0; i < n; i++)
-        if (!same || !will->has[heirs[i]])
-            send(s, heirs[i], state);
-    free(will->state);
-    will->state = DLR_STEAL(text);
+        if (will->has[heirs[i]] != will->number)
+            send(s, heirs[i], changes);
 }

@@ -47,23 +47,47 @@ static bool is_start(const json_t *start)
            dlr_msg_str(start, "err", &text) == 0;
 }
 
+/* The whole state, or what has changed of the one that we have. */
+static bool is_state(const struct dlr_agent_succession *su, const json_t *msg)
+{
+    return json_is_object(json_object_get(msg, "state")) ||
+           (su->heir.state && json_is_object(json_object_get(msg, "changed")) &&
+            json_is_array(json_object_get(msg, "gone")));
+}
+
+static void take_state(struct dlr_agent_succession *su, const json_t *msg)
+{
+    json_t *state = json_object_get(msg, "state"), *name;
+    size_t i;
+
+    if (state) {
+        json_decref(su->heir.state);
+        su->heir.state = json_incref(state);
+        return;
+    }
+    json_object_update(su->heir.state, json_object_get(msg, "changed"));
+    json_array_foreach(json_object_get(msg, "gone"), i, name)
+    {
+        if (json_is_string(name))
+            json_object_del(su->heir.state, json_string_value(name));
+    }
+}
+
 int dlr_agent_take_over_will(struct dlr_agent_succession *su, const json_t *msg)
 {
-    json_t *start = json_object_get(msg, "start"),
-           *state = json_object_get(msg, "state");
+    json_t *start = json_object_get(msg, "start");
     uint64_t nth, enough;
 
     if (dlr_msg_uint(msg, "nth", INT32_MAX, &nth) < 0 || nth != su->heir.nth ||
         dlr_msg_uint(msg, "enough", ENOUGH_MAX, &enough) < 0 || enough == 0 ||
-        !json_is_object(state) || (start && !is_start(start)) ||
+        !is_state(su, msg) || (start && !is_start(start)) ||
         (!start && !su->heir.start))
         return -EBADMSG;
     if (start) {
         json_decref(su->heir.start);
         su->heir.start = json_incref(start);
     }
-    json_decref(su->heir.state);
-    su->heir.state = json_incref(state);
+    take_state(su, msg);
     su->heir.enough = (unsigned)enough;
     return 0;
 }

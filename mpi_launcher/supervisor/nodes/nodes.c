@@ -30,6 +30,7 @@ struct dlr_sup_nodes *dlr_sup_nodes_free(struct dlr_sup_nodes *nodes)
     dlr_sup_peers_stop(nodes);
     dlr_members_done(&nodes->members);
     dlr_identity_free(nodes->identity);
+    json_decref(nodes->kept.peers);
     free(nodes);
     return NULL;
 }
@@ -114,12 +115,12 @@ void dlr_sup_forget_steps(struct dlr_sup_nodes *nodes)
     dlr_members_forget_steps(&nodes->members);
 }
 
-json_t *dlr_sup_nodes_state(const struct dlr_sup_nodes *nodes)
+static json_t *list_peers(const struct dlr_members *members)
 {
     json_t *peers = json_object();
 
-    for (unsigned i = 0; i < nodes->members.n; i++) {
-        const struct dlr_member *m = &nodes->members.list[i];
+    for (unsigned i = 0; i < members->n; i++) {
+        const struct dlr_member *m = &members->list[i];
 
         if (m->key[0])
             json_object_set_new(
@@ -129,8 +130,31 @@ json_t *dlr_sup_nodes_state(const struct dlr_sup_nodes *nodes)
     return peers;
 }
 
+static uint64_t count_hellos(const struct dlr_members *members)
+{
+    uint64_t n = 0;
+
+    for (unsigned i = 0; i < members->n; i++)
+        n += members->list[i].ticket;
+    return n;
+}
+
+json_t *dlr_sup_nodes_state(struct dlr_sup_nodes *nodes)
+{
+    uint64_t hellos = count_hellos(&nodes->members);
+
+    if (!nodes->kept.peers || nodes->kept.hellos != hellos) {
+        json_decref(nodes->kept.peers);
+        nodes->kept.peers = list_peers(&nodes->members);
+        nodes->kept.hellos = hellos;
+    }
+    return json_incref(nodes->kept.peers);
+}
+
 void dlr_sup_nodes_take(struct dlr_sup_nodes *nodes, const json_t *state)
 {
+    json_decref(nodes->kept.peers);
+    nodes->kept.peers = NULL;
     for (unsigned i = 0; i < nodes->members.n; i++) {
         struct dlr_member *m = &nodes->members.list[i];
         const json_t *peer = json_object_get(state, m->node.name);

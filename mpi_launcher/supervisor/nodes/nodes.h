@@ -103,9 +103,10 @@ unsigned dlr_sup_node_unlaunched(struct dlr_sup_nodes *nodes, unsigned node);
 void dlr_sup_forget_steps(struct dlr_sup_nodes *nodes); /* dlr_members_forget_steps() */
 
 /* For the next supervisor: keys of connections, proven by a credential, and addresses
- * of data processes.
+ * of data processes. A reference that is not to be changed: the same object until there
+ * is another hello.
  */
-json_t *dlr_sup_nodes_state(const struct dlr_sup_nodes *nodes);
+json_t *dlr_sup_nodes_state(struct dlr_sup_nodes *nodes);
 void dlr_sup_nodes_take(struct dlr_sup_nodes *nodes, const json_t *state);
 
 #endif

@@ -16,7 +16,11 @@ struct dlr_sup_nodes {
     struct dlr_members members;
     char batch[DLR_TOPO_NAME];
     struct dlr_sup_peers *peers; /* peers.c; NULL before the first hello */
-    bool lost_saved;             /* there is a file that names lost nodes */
+    struct {
+        json_t *peers;   /* of dlr_sup_nodes_state(), NULL: not yet, */
+        uint64_t hellos; /* as it was when there had been so many */
+    } kept;
+    bool lost_saved; /* there is a file that names lost nodes */
     /* since then so many unauthenticated peers were asked who they are */
     int64_t asked_ms;
     unsigned asked;

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "common/base/cleanup.h"
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/ending/ending.h"
@@ -34,6 +35,8 @@ static struct dlr_members *table;
 static const char *file;     /* taken-over; NULL: there is none */
 static unsigned looks, bars; /* looks for it, and requeues given up */
 static char told[256];
+static json_t *heir; /* state of b, as its agent has it */
+static bool has_row; /* the state has one more member */
 static int64_t now_ms = 100000;
 static int step;
 static char *no_argv[] = {"dlrover-supervisor", NULL};
@@ -57,22 +60,46 @@ int64_t __wrap_dlr_sup_now(void)
 json_t *__wrap_dlr_sup_state_for_heirs(const struct dlr_sup *of);
 json_t *__wrap_dlr_sup_state_for_heirs(const struct dlr_sup *of)
 {
-    return json_pack("{s:i}", "step", step);
+    json_t *state = json_pack("{s:i,s:{s:s}}", "step", step, "peers", "b", "key");
+
+    if (has_row)
+        json_object_set_new(state, "end", json_integer(step));
+    return state;
 }
 void __wrap_dlr_sup_requeue_bar(struct dlr_sup_ending *ending);
 void __wrap_dlr_sup_requeue_bar(struct dlr_sup_ending *ending)
 {
     bars++;
 }
-/* "NODE", and a + where it gets what does not change as well. */
+static void inherit(const json_t *msg)
+{
+    json_t *state = json_object_get(msg, "state"), *name;
+    size_t i;
+
+    if (state) {
+        json_decref(heir);
+        heir = json_deep_copy(state);
+        return;
+    }
+    json_object_update(heir, json_object_get(msg, "changed"));
+    json_array_foreach(json_object_get(msg, "gone"), i, name)
+    {
+        json_object_del(heir, json_string_value(name));
+    }
+}
+
+/* "NODE", a * where it gets the whole state, and a + where what does not change, too. */
 void __wrap_dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg);
 void __wrap_dlr_sup_send(struct dlr_sup_nodes *nodes, unsigned node, json_t *msg)
 {
     size_t at = strlen(told);
 
     assert_string_equal(dlr_msg_type(msg), "will");
-    dlr_format(told + at, sizeof(told) - at, "%s%s ", table->list[node].node.name,
+    dlr_format(told + at, sizeof(told) - at, "%s%s%s ", table->list[node].node.name,
+               json_object_get(msg, "state") ? "*" : "",
                json_object_get(msg, "start") ? "+" : "");
+    if (node == 1)
+        inherit(msg);
     json_decref(msg);
 }
 
@@ -108,6 +135,9 @@ static int begin(void **state)
 static int end(void **state)
 {
     dlr_sup_will_free(&s);
+    json_decref(heir);
+    heir = NULL;
+    has_row = false;
     s.nodes = dlr_sup_nodes_free(s.nodes);
     close(s.state_fd);
     return 0;
@@ -120,22 +150,58 @@ static void tick(const char *wanted)
     assert_string_equal(told, wanted);
 }
 
+/* Between the two nothing is told. */
+static void change(const char *wanted)
+{
+    step++;
+    dlr_sup_will_changed(&s);
+    tick(wanted);
+}
+
 static void the_four_lowest_get_the_will_and_what_changes(void **state)
 {
     dlr_sup_will_open(&s);
-    tick("b+ c+ d+ e+ ");
+    tick("b*+ c*+ d*+ e*+ ");
     tick("");
     dlr_sup_will_changed(&s);
     tick(""); /* it has not */
-    step++;
-    dlr_sup_will_changed(&s);
-    tick("b c d e ");
+    change("b c d e ");
     table->list[1].here = false; /* b */
     dlr_sup_will_changed(&s);
-    tick("f+ ");
+    tick("f*+ ");
     table->list[1].here = true;
     dlr_sup_will_greeted(&s, 1); /* its agent is another one */
-    tick("b+ ");
+    tick("b*+ ");
+}
+
+static void what_changes_makes_the_state_of_now(void **state)
+{
+    DLR_AUTO_JSON json_t *wanted = NULL;
+
+    dlr_sup_will_open(&s);
+    tick("b*+ c*+ d*+ e*+ ");
+    has_row = true;
+    change("b c d e ");
+    change("b c d e ");
+    wanted = dlr_sup_state_for_heirs(&s);
+    assert_int_equal(json_object_size(wanted), 3);
+    assert_true(json_equal(heir, wanted));
+    has_row = false;
+    change("b c d e ");
+    assert_int_equal(json_object_size(heir), 2); /* the row is gone */
+}
+
+/* It was not among the four for a while, and kept its connection. */
+static void who_has_missed_a_change_gets_the_whole_state(void **state)
+{
+    dlr_sup_will_open(&s);
+    tick("b*+ c*+ d*+ e*+ ");
+    table->list[1].here = false; /* b */
+    change("c d e f*+ ");
+    table->list[1].here = true;
+    change("b* c d e ");
+    table->list[1].here = false;
+    change("c d e f* ");
 }
 
 static void without_a_batch_script_there_is_no_will(void **state)
@@ -211,6 +277,8 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
     const struct CMUnitTest tests[] = {
         T(the_four_lowest_get_the_will_and_what_changes),
+        T(what_changes_makes_the_state_of_now),
+        T(who_has_missed_a_change_gets_the_whole_state),
         T(without_a_batch_script_there_is_no_will),
         T(without_a_will_nobody_looks),
         T(while_most_are_heard_nobody_looks),

@@ -29,7 +29,7 @@
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/save.h"
-#include "mpi_launcher/agent/succession/succession.h"
+#include "mpi_launcher/agent/succession/succession_state.h"
 #include "mpi_launcher/agent/tasks/tasks.h"
 #include "mpi_launcher/keeper/takeover_state.h"
 #include "mpi_launcher/process/process_id.h"
@@ -465,6 +465,28 @@ static void of_a_run_that_has_ended_only_the_requeue_is_left(void **state)
     assert_int_equal(rig.started, 0);
 }
 
+static int take_changes(const char *changed, const char *gone)
+{
+    char text[256];
+
+    dlr_format(text, sizeof(text),
+               "{\"nth\":0,\"enough\":3,\"changed\":%s,\"gone\":%s}", changed, gone);
+    return take_will(text);
+}
+
+/* Of what it knew only the members that are named change. */
+static void what_changes_of_a_will_counts(void **state)
+{
+    assert_int_equal(take_changes("{\"ended\":0}", "[]"), -EBADMSG); /* of none */
+    assert_int_equal(take_will(will), 0);
+    assert_int_equal(take_changes("{\"ended\":0}", "{}"), -EBADMSG);
+    assert_int_equal(take_changes("{\"ended\":0}", "[]"), 0);
+    assert_false(dlr_agent_take_over(rig.su)); /* it has ended */
+    assert_int_equal(take_changes("{}", "[\"ended\", 7]"), 0);
+    assert_true(dlr_agent_take_over(rig.su));
+    dlr_agent_take_over_cancel(rig.su);
+}
+
 static void where_the_supervisor_ends_at_once_the_job_is_requeued(void **state)
 {
     assert_int_equal(take_will(will), 0);
@@ -583,6 +605,7 @@ int main(int argc, char **argv)
         T(without_a_will_the_job_is_requeued),
         T(where_too_few_are_left_the_job_is_requeued),
         T(of_a_run_that_has_ended_only_the_requeue_is_left),
+        T(what_changes_of_a_will_counts),
         T(where_the_supervisor_ends_at_once_the_job_is_requeued),
         T(its_host_is_asked_early_and_judged_in_time),
         T(a_host_that_does_not_answer_has_the_others_asked),

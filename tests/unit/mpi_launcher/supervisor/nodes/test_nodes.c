@@ -508,6 +508,23 @@ static void proven_keys_are_kept(void **state)
     assert_string_equal(told, "greeted0+ up0+");
 }
 
+/* It is asked for at each change of the run's state. */
+static void what_is_kept_of_peers_is_made_anew_after_a_hello(void **state)
+{
+    DLR_AUTO_JSON json_t *first = NULL, *second = NULL, *third = NULL;
+
+    hello(0, "0a");
+    first = dlr_sup_nodes_state(nodes);
+    second = dlr_sup_nodes_state(nodes);
+    assert_ptr_equal(first, second);
+    hello(0, "0b");
+    third = dlr_sup_nodes_state(nodes);
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(third, "n0"), "data")), "0b");
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(first, "n0"), "data")), "0a");
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, begin, end)
@@ -525,6 +542,7 @@ int main(void)
         T(none_is_lost_once_the_run_is_over),
         T(what_the_run_has_lost_is_counted_on),
         T(proven_keys_are_kept),
+        T(what_is_kept_of_peers_is_made_anew_after_a_hello),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
