@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_agent_send_supervisor stand-ins */
+/* build: wrap=dlr_agent_send_supervisor,dlr_memory_kills_open stand-ins */
 /* The engine of a node's tasks alone: this program is the slurmstepd, a child of it the
  * task, and nobody keeps snapshots.
  */
@@ -20,6 +20,8 @@
 #include <cmocka.h>
 
 #include "common/base/str.h"
+#include "mpi_launcher/agent/base/kept.h"
+#include "mpi_launcher/agent/base/memory_group.h"
 #include "mpi_launcher/agent/base/reactor.h"
 #include "mpi_launcher/agent/base/sockets.h"
 #include "mpi_launcher/agent/snapshots/fetch.h"
@@ -59,6 +61,65 @@ static void a_task_is_told_and_its_end(void **state)
     run_until("exit");
     assert_string_equal(rig.said, "stepd;task;exit 9;");
     assert_int_equal(dlr_agent_tasks_left(rig.tasks), 0);
+}
+
+/* --- kills for want of memory ------------------------------------------------------ */
+
+static uint64_t kills; /* what the task's counter says; 0: it has none */
+
+void __wrap_dlr_memory_kills_open(const char *root, pid_t pid,
+                                  struct dlr_memory_kills *ret);
+void __wrap_dlr_memory_kills_open(const char *root, pid_t pid,
+                                  struct dlr_memory_kills *ret)
+{
+    ret->fd = kills ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+    ret->before = kills;
+}
+
+static void start_kept(struct dlr_kept *kept)
+{
+    dlr_agent_tasks_stop(rig.tasks);
+    dlr_agent_tasks_free(rig.tasks);
+    dlr_agent_base_keep(rig.base, kept);
+    rig.tasks = dlr_agent_tasks_new(rig.base, &rig.self, &rig.round, NULL);
+    assert_int_equal(dlr_agent_tasks_start(rig.tasks, NULL), 0);
+}
+
+static uint64_t counted_before(const struct dlr_agent_tasks *tasks)
+{
+    const struct dlr_agent_task *t = zlistx_first(tasks->all);
+
+    assert_non_null(t);
+    return t->kills.before;
+}
+
+/* While no agent was there its task was killed: the next one's counter says two. */
+static void what_the_counter_said_before_a_task_outlives_its_agent(void **state)
+{
+    struct dlr_kept *kept = NULL;
+    struct dlr_agent_tasks *next;
+    const char *why = "";
+    struct dlr_err err;
+    json_t *noted;
+
+    assert_int_equal(dlr_kept_new(&kept, &err), 0);
+    start_kept(kept);
+    kills = 1;
+    be_slurmstepd();
+    run_until("task");
+    noted = dlr_agent_tasks_note(rig.tasks, &why);
+    assert_non_null(noted);
+    dlr_kept_take(kept);
+    kills = 2;
+    next = dlr_agent_tasks_new(rig.base, &rig.self, &rig.round, NULL);
+    assert_int_equal(dlr_agent_tasks_adopt(next, noted), 0);
+    assert_int_equal(counted_before(next), 1);
+    json_decref(noted);
+    dlr_agent_tasks_stop(next);
+    dlr_agent_tasks_free(next);
+    dlr_agent_base_keep(rig.base, NULL);
+    dlr_kept_free(kept);
+    kills = 0;
 }
 
 static void say_ends(void *arg)
@@ -312,6 +373,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(a_task_is_told_and_its_end),
+        T(what_the_counter_said_before_a_task_outlives_its_agent),
         T(who_wants_to_know_of_an_end_knows_before_it_is_told),
         T(another_process_than_a_child_of_slurmstepd_is_no_task),
         T(tasks_of_an_ended_round_are_killed_when_they_appear),
