@@ -26,7 +26,7 @@ static void usage(FILE *out)
 {
     fputs(
         "usage: dlrover-slurm requeue JOB EXCLUDE MIN-NODES MAX-NODES TIMEOUT "
-        "[INCARNATION [DIR [lost|memory|memory-anyway]]]\n"
+        "[INCARNATION [DIR [lost|[ask-]memory[-anyway]]]]\n"
         "       dlrover-slurm ping\n"
         "       dlrover-slurm fate JOB\n"
         "       dlrover-slurm witness JOB NODE\n"
@@ -39,7 +39,7 @@ static void usage(FILE *out)
         "DIR; 'lost': no script is left that could go on; 'memory': with more of it, "
         "or "
         "not\n"
-        "at all, which exits with 3),\n"
+        "at all, which exits with 3; 'ask-': nothing is done but that),\n"
         "asks whether slurmctld answers, prints whether a job runs, is preempted or "
         "ends,\n"
         "exits with 3 when a node of a job is gone, with 4 when it is silent,\n"
@@ -88,6 +88,8 @@ static int requeue(char **argv)
     int rc;
 
     r.script_lost = dlr_streq(how, "lost");
+    r.only_ask = dlr_after(how, "ask-") != NULL;
+    how += r.only_ask ? strlen("ask-") : 0;
     r.memory_anyway = dlr_streq(how, "memory-anyway");
     if ((r.memory_anyway || dlr_streq(how, "memory")) &&
         dlr_format(memory, sizeof(memory), "%s/../.memory", argv[6]) == 0)

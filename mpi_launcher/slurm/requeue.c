@@ -316,7 +316,7 @@ static int try_to(const struct dlr_requeue *r, char *ret_memory, struct dlr_err 
         dlr_fail(err, -EALREADY, "somebody has done so before");
         return 0;
     }
-    if (rc < 0 && r->memory_path)
+    if (r->only_ask || (rc < 0 && r->memory_path))
         return rc;
     if (rc < 0)
         job.exc_nodes[0] = '\0';

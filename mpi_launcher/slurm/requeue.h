@@ -22,6 +22,7 @@ struct dlr_requeue {
     /* it is to get more memory: the file that counts how often it did; NULL: not */
     const char *memory_path;
     bool memory_anyway; /* also where an account's limits may not let it begin again */
+    bool only_ask;      /* whether it can: nothing is done */
 };
 
 #define DLR_REQUEUE_SAID 128

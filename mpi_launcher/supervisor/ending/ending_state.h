@@ -17,7 +17,8 @@ struct dlr_sup_leave {
     struct dlr_procid others[DLR_SUP_RUNS]; /* keepers of other runs */
     unsigned n;
     bool leads, waits, follows;
-    bool off; /* it does not come to it: the next tick has all go on */
+    bool off;        /* it does not come to it: the next tick has all go on */
+    bool has_memory; /* there may be some: the next tick has all leave */
     int64_t until_ms;
     char why[256];
 };
@@ -46,6 +47,7 @@ struct dlr_sup_ending {
     bool for_memory; /* the requeue is to give the job more of it */
     bool anyway;     /* whatever limits there are */
     bool no_memory;  /* it gets none */
+    bool asking;     /* the helper asks whether it gets any, nothing else yet */
     int exit_code;
     json_t *row; /* of the journal's line that says so, where the end is kept */
 };
@@ -60,6 +62,10 @@ static inline int dlr_sup_ending_go_on(const struct dlr_sup_ending *ending)
 void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why);
 /* And the run is over, but not its script. */
 void dlr_sup_requeue_rest(struct dlr_sup_ending *ending);
+/* Slurmctld is asked whether the job can get more memory, before other runs end for it:
+ * leave.has_memory when it can, or does not answer. False: that is not asked.
+ */
+bool dlr_sup_requeue_ask(struct dlr_sup_ending *ending);
 
 /* farewell.c: agents end, and what is in memory goes. */
 void dlr_sup_say_bye(struct dlr_sup_ending *ending);

@@ -107,7 +107,7 @@ static bool all_are_ready(struct dlr_sup_ending *ending)
 /* This run may be requeued. True when the others may, too; false: dlr_sup_requeue_now()
  * is called when they are, or by the run that wanted it first.
  */
-static bool leave_ready(struct dlr_sup_ending *ending, const char *why)
+static bool leave_ready(struct dlr_sup_ending *ending)
 {
     int64_t limit_ms =
         ending->env.conf->end_timeout_ms + ending->env.conf->persist_timeout_ms;
@@ -116,7 +116,6 @@ static bool leave_ready(struct dlr_sup_ending *ending, const char *why)
     if (ending->leave.fd < 0 ||
         ending->leave.leads) /* told before: slurmctld was away */
         return true;
-    snprintf(ending->leave.why, sizeof(ending->leave.why), "%s", why);
     ending->leave.until_ms = dlr_sup_now() + limit_ms;
     ending->leave.leads = become_first(ending);
     if (!ending->leave.leads && read_first(ending, &first)) {
@@ -133,15 +132,32 @@ static bool leave_ready(struct dlr_sup_ending *ending, const char *why)
     return !ending->leave.waits && !ending->leave.follows;
 }
 
+/* Others would end their rounds for memory that the job cannot get. */
+static bool asks_first(struct dlr_sup_ending *ending)
+{
+    struct dlr_procid first;
+
+    if (!ending->for_memory || ending->leave.fd < 0 || ending->leave.leads ||
+        read_first(ending, &first))
+        return false;
+    list_others(ending);
+    if (!ending->leave.n || !dlr_sup_requeue_ask(ending))
+        return false;
+    dlr_policy_requeue_limit(ending->policy,
+                             dlr_sup_now() + 2 * ending->env.conf->requeue_timeout_ms);
+    return true;
+}
+
 void dlr_sup_requeue(struct dlr_sup_ending *ending, const char *why)
 {
     json_t *msg = dlr_msg_new("shutdown");
 
     ending->requeue_asked = true;
+    snprintf(ending->leave.why, sizeof(ending->leave.why), "%s", why);
     json_object_set_new(msg, "later", json_true());
     dlr_sup_send_all(ending->env.nodes, msg); /* Slurm's SIGTERM ends them */
     ending->ops->changed(ending->arg, true);
-    if (leave_ready(ending, why))
+    if (!asks_first(ending) && leave_ready(ending))
         dlr_sup_requeue_now(ending, why);
 }
 
@@ -156,6 +172,8 @@ static void stay(struct dlr_sup_ending *ending)
     dlr_policy_requeue_cancel(ending->policy, dlr_sup_now());
 }
 
+static void look(struct dlr_sup_ending *ending);
+
 void dlr_joint_requeue_tick(struct dlr_sup_ending *ending, int64_t now_ms)
 {
     char path[DLR_RUN_PATH + 64];
@@ -165,6 +183,13 @@ void dlr_joint_requeue_tick(struct dlr_sup_ending *ending, int64_t now_ms)
         ending->leave.off = false;
         dlr_joint_requeue_cancel(ending);
         stay(ending);
+        look(ending); /* another may have wanted it meanwhile */
+    } else if (ending->leave.has_memory) {
+        ending->leave.has_memory = false;
+        dlr_policy_requeue_limit(ending->policy,
+                                 now_ms + ending->env.conf->requeue_timeout_ms);
+        if (leave_ready(ending))
+            dlr_sup_requeue_now(ending, ending->leave.why);
     } else if (ending->leave.follows &&
                dlr_sup_file_do(ending->env.io, dlr_sup_file_exists, path, NULL) ==
                    -ENOENT) {

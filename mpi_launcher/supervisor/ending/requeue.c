@@ -39,6 +39,24 @@ bool dlr_sup_ending_for_memory(struct dlr_sup_ending *ending, bool anyway)
     return ending->for_memory;
 }
 
+static bool has_no_memory(const struct dlr_sup_ending *ending, int status)
+{
+    return ending->for_memory && WIFEXITED(status) &&
+           WEXITSTATUS(status) == DLR_SLURM_NO_MEMORY;
+}
+
+/* Of a run that has ended meanwhile the rest of the script may be left. */
+static int told_of_memory(struct dlr_sup_ending *ending, int status, const char *text)
+{
+    ending->asking = false;
+    if (!ending->finished && has_no_memory(ending, status))
+        return no_more_memory(ending, text);
+    ending->leave.has_memory = !ending->finished;
+    if (ending->finished && ending->script_lost)
+        dlr_sup_requeue_rest(ending);
+    return dlr_sup_ending_go_on(ending);
+}
+
 static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
 {
     struct dlr_sup_ending *ending = arg;
@@ -53,12 +71,13 @@ static int requeue_ended(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     text[n > 0 ? strcspn(text, "\n") : 0] = '\0';
     if (ending->requeue_barred)
         return dlr_sup_ending_go_on(ending);
+    if (ending->asking)
+        return told_of_memory(ending, status, text);
     if (status != 0 && ending->finished && ending->script_lost && !ending->for_good) {
         dlr_sup_requeue_rest(ending); /* that was asked before the end */
         return dlr_sup_ending_go_on(ending);
     }
-    if (ending->for_memory && WIFEXITED(status) &&
-        WEXITSTATUS(status) == DLR_SLURM_NO_MEMORY)
+    if (has_no_memory(ending, status))
         return no_more_memory(ending, text);
     if (status != 0 && ending->finished) {
         dlr_user_line(ending->env.io, "the job could not be requeued: %s",
@@ -108,13 +127,48 @@ static char *useless_nodes(struct dlr_sup_ending *ending, json_t *names)
     return list;
 }
 
+/* how: its last word, NULL: none. */
+static void start_helper(struct dlr_sup_ending *ending, const char *exclude,
+                         const char *how)
+{
+    struct dlr_words words = {0};
+    struct dlr_err err = {0};
+    int pipes[2];
+
+    if (pipe2(pipes, O_CLOEXEC) < 0)
+        return;
+    dlr_sup_slurm_words(ending->env.steps, &words, "requeue", true);
+    dlr_words_add(&words, "%s", exclude[0] ? exclude : "-");
+    dlr_words_add(&words, "%u", dlr_sup_full_places(ending->env.planning));
+    dlr_words_add(&words, "%u", ending->members->n);
+    dlr_words_add(&words, "%lldms", (long long)ending->env.conf->requeue_timeout_ms);
+    dlr_words_add(&words, "%u", ending->env.info->incarnation);
+    dlr_words_add(&words, "%s", ending->env.info->dir);
+    if (how)
+        dlr_words_add(&words, "%s", how);
+    if (dlr_sup_start_slurm(&words, pipes[1], &ending->helper, &err) == 0) {
+        ending->helper_out = dlr_steal_fd(&pipes[0]);
+        dlr_sup_watch(ending->env.io, ending->helper.pidfd, requeue_ended, ending);
+    }
+    close(pipes[1]);
+    if (pipes[0] >= 0)
+        close(pipes[0]);
+    dlr_words_done(&words);
+}
+
+bool dlr_sup_requeue_ask(struct dlr_sup_ending *ending)
+{
+    if (ending->helper.pid || ending->requeue_barred)
+        return false;
+    start_helper(ending, "", ending->anyway ? "ask-memory-anyway" : "ask-memory");
+    ending->asking = ending->helper.pid != 0;
+    return ending->asking;
+}
+
 void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
 {
     json_t *names = json_array();
     DLR_AUTO_FREE char *list = useless_nodes(ending, names);
-    struct dlr_words words = {0};
-    struct dlr_err err = {0};
-    int pipes[2];
 
     if (!list || ending->requeue_barred || /* the end of the requeue's time says so */
         ending->helper.pid) {
@@ -127,26 +181,10 @@ void dlr_sup_requeue_now(struct dlr_sup_ending *ending, const char *why)
     dlr_journal_note(dlr_sup_journal(ending->env.io), "requeue", "s:s,s:o,s:i", "why",
                      why, "exclude", names, "min_nodes",
                      dlr_sup_full_places(ending->env.planning));
-    if (pipe2(pipes, O_CLOEXEC) < 0)
-        return;
-    dlr_sup_slurm_words(ending->env.steps, &words, "requeue", true);
-    dlr_words_add(&words, "%s", list[0] ? list : "-");
-    dlr_words_add(&words, "%u", dlr_sup_full_places(ending->env.planning));
-    dlr_words_add(&words, "%u", ending->members->n);
-    dlr_words_add(&words, "%lldms", (long long)ending->env.conf->requeue_timeout_ms);
-    dlr_words_add(&words, "%u", ending->env.info->incarnation);
-    dlr_words_add(&words, "%s", ending->env.info->dir);
     ending->for_good = ending->finished && ending->script_lost;
-    if (ending->for_good)
-        dlr_words_add(&words, "lost");
-    else if (ending->for_memory)
-        dlr_words_add(&words, ending->anyway ? "memory-anyway" : "memory");
-    if (dlr_sup_start_slurm(&words, pipes[1], &ending->helper, &err) == 0) {
-        ending->helper_out = dlr_steal_fd(&pipes[0]);
-        dlr_sup_watch(ending->env.io, ending->helper.pidfd, requeue_ended, ending);
-    }
-    close(pipes[1]);
-    if (pipes[0] >= 0)
-        close(pipes[0]);
-    dlr_words_done(&words);
+    start_helper(ending, list,
+                 ending->for_good      ? "lost"
+                 : !ending->for_memory ? NULL
+                 : ending->anyway      ? "memory-anyway"
+                                       : "memory");
 }

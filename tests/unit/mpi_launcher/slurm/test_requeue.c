@@ -489,6 +489,13 @@ static void a_job_that_died_for_want_of_memory_gets_more_or_is_left_alone(void *
                                           .memory_per_cpu = rows[i].per_cpu,
                                           .nodes_now = 4,
                                           .cpus_now = rows[i].cpus};
+        r.only_ask = true; /* first, and nothing has happened then */
+        assert_int_equal(dlr_requeue_job(&r, said, &err), !refused          ? 0
+                                                          : rows[i].node_mb ? -ENOSPC
+                                                                            : -EIO);
+        assert_false(ctld.requeued || ctld.mb);
+        r.only_ask = false;
+        err = (struct dlr_err){0};
         assert_int_equal(dlr_requeue_job(&r, said, &err), !refused          ? 0
                                                           : rows[i].node_mb ? -ENOSPC
                                                                             : -EIO);

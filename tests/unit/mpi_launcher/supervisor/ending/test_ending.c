@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_user_line,dlr_sup_send_all,dlr_sup_agents_shutdown,dlr_sup_start_slurm,dlr_journal_event,dlr_journal_last,dlr_journal_end_missing,dlr_policy_is_alive,dlr_policy_is_lost,dlr_policy_has_sigterm,dlr_policy_phase,dlr_policy_signal,dlr_policy_sigterm */
+/* build: wrap=dlr_user_line,dlr_sup_send_all,dlr_sup_agents_shutdown,dlr_sup_start_slurm,dlr_sup_watch,dlr_sup_unwatch,dlr_proc_reap,dlr_sup_file_text,dlr_sup_file_call,dlr_sup_file_do,dlr_journal_event,dlr_journal_last,dlr_journal_end_missing,dlr_policy_is_alive,dlr_policy_is_lost,dlr_policy_has_sigterm,dlr_policy_phase,dlr_policy_signal,dlr_policy_sigterm,dlr_policy_requeue_limit,dlr_policy_requeue_cancel,dlr_policy_requeue_with_job */
 /* The end of a run: who is told of it and in which order, which nodes a requeue does
  * without, and where a signal goes. Around mpi_launcher/supervisor/ending nothing but
  * names of who was called.
@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +20,8 @@
 #include "common/base/str.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/ending/ending_state.h"
+#include "mpi_launcher/supervisor/io/reactor.h"
+#include "mpi_launcher/supervisor/io/state_files.h"
 #include "mpi_launcher/supervisor/nodes/nodes_state.h"
 #include "mpi_launcher/supervisor/nodes/suspend.h"
 #include "mpi_launcher/supervisor/planning/plan_in_force.h"
@@ -36,6 +39,12 @@ static struct dlr_runinfo info;
 static struct dlr_step_plan step;
 static int64_t started_ms;
 static bool took_over, tasks_run, alive[NODES], lost[NODES], failed_checks[NODES];
+static struct {
+    bool leads;      /* another run wants the requeue */
+    bool helps;      /* dlrover-slurm can be started, */
+    zloop_fn *ended; /* is waited for, */
+    int status;      /* and exits with it */
+} others;
 static char told[512]; /* a word for each who was called */
 
 static void note(const char *fmt, ...)
@@ -78,6 +87,58 @@ int __wrap_dlr_sup_start_slurm(struct dlr_words *words, int out, struct dlr_proc
 {
     for (unsigned i = 1; i < words->n; i++) /* behind the program */
         note("%s", words->list[i]);
+    if (!others.helps)
+        return -ENOENT;
+    ret->pid = 1;
+    return 0;
+}
+int __wrap_dlr_sup_watch(struct dlr_sup_io *io, int fd, zloop_fn *fn, void *arg);
+int __wrap_dlr_sup_watch(struct dlr_sup_io *io, int fd, zloop_fn *fn, void *arg)
+{
+    others.ended = fn;
+    return 0;
+}
+void __wrap_dlr_sup_unwatch(struct dlr_sup_io *io, int fd);
+void __wrap_dlr_sup_unwatch(struct dlr_sup_io *io, int fd)
+{
+}
+int __wrap_dlr_proc_reap(struct dlr_proc *p);
+int __wrap_dlr_proc_reap(struct dlr_proc *p)
+{
+    p->pid = 0;
+    return others.status << 8;
+}
+
+/* --- the job's directory: another run of it is this program's parent */
+
+char *__wrap_dlr_sup_file_text(struct dlr_sup_io *io, const char *path, off_t from);
+char *__wrap_dlr_sup_file_text(struct dlr_sup_io *io, const char *path, off_t from)
+{
+    char text[DLR_PROCID_TEXT + 8] = "run ";
+    struct dlr_procid id;
+
+    if (dlr_procid_of(getppid(), &id) < 0)
+        return NULL;
+    if (strstr(path, "/.leave-")) {
+        dlr_procid_show(&id, text);
+        return others.leads ? strdup(text) : NULL;
+    }
+    dlr_procid_show(&id, text + strlen(text));
+    return strdup(text);
+}
+int __wrap_dlr_sup_file_call(struct dlr_sup_io *io, dlr_offload_fn fn,
+                             struct dlr_sup_file **f);
+int __wrap_dlr_sup_file_call(struct dlr_sup_io *io, dlr_offload_fn fn,
+                             struct dlr_sup_file **f)
+{
+    note("claim");
+    return others.leads ? -EEXIST : 0;
+}
+int __wrap_dlr_sup_file_do(struct dlr_sup_io *io, dlr_offload_fn fn, const char *path,
+                           const char *text);
+int __wrap_dlr_sup_file_do(struct dlr_sup_io *io, dlr_offload_fn fn, const char *path,
+                           const char *text)
+{
     return -ENOENT;
 }
 void __wrap_dlr_journal_event(struct dlr_journal *j, const char *name, json_t *fields);
@@ -130,6 +191,21 @@ void __wrap_dlr_policy_sigterm(struct dlr_policy *p, bool wanted, int64_t limit_
                                int64_t now_ms)
 {
     note("policy:told");
+}
+
+void __wrap_dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms);
+void __wrap_dlr_policy_requeue_limit(struct dlr_policy *p, int64_t deadline_ms)
+{
+}
+void __wrap_dlr_policy_requeue_cancel(struct dlr_policy *p, int64_t ms);
+void __wrap_dlr_policy_requeue_cancel(struct dlr_policy *p, int64_t ms)
+{
+    note("policy:stays");
+}
+void __wrap_dlr_policy_requeue_with_job(struct dlr_policy *p, int64_t ms);
+void __wrap_dlr_policy_requeue_with_job(struct dlr_policy *p, int64_t ms)
+{
+    note("policy:leaves");
 }
 
 static void on_ends(void *arg)
@@ -206,6 +282,7 @@ static int begin(void **state)
         lost[i] = failed_checks[i] = false;
     }
     took_over = tasks_run = false;
+    memset(&others, 0, sizeof(others));
     told[0] = '\0';
     return 0;
 }
@@ -329,6 +406,74 @@ static void a_requeue_that_is_being_asked_for_is_not_asked_twice(void **state)
     assert_string_equal(told, "ends kept:1 shutdown,later journal:end ended");
 }
 
+/* The job has a batch script, another run, and a helper that can be asked. */
+static void want_memory(void)
+{
+    others.helps = true;
+    ending->leave.fd = 0;
+    assert_true(dlr_sup_ending_for_memory(ending, false));
+    dlr_sup_requeue(ending, "no memory");
+}
+
+static void the_helper_exits(int status)
+{
+    told[0] = '\0';
+    others.status = status;
+    assert_int_equal(others.ended(NULL, NULL, ending), 0);
+}
+
+/* They would end their rounds, and begin others when it turns out that it gets none. */
+static void other_runs_hear_of_a_requeue_for_memory_when_there_is_some(void **state)
+{
+    want_memory();
+    assert_string_equal(told, "shutdown,later kept requeue 42 - 4 5 30000ms 0 /dir "
+                              "ask-memory");
+    the_helper_exits(0);
+    dlr_joint_requeue_tick(ending, 0);
+    assert_string_equal(told, "claim"); /* the other run is waited for */
+    assert_true(ending->leave.waits);
+    dlr_joint_requeue_tick(ending, ending->leave.until_ms);
+    assert_string_equal(told, "claim user requeue 42 - 4 5 30000ms 0 /dir "
+                              "memory");
+}
+
+static void without_more_memory_other_runs_hear_of_nothing(void **state)
+{
+    want_memory();
+    the_helper_exits(3);
+    dlr_joint_requeue_tick(ending, 0);
+    assert_string_equal(told, "user policy:stays");
+}
+
+static void who_wanted_a_requeue_while_we_asked_gets_it(void **state)
+{
+    want_memory();
+    others.leads = true;
+    the_helper_exits(3);
+    dlr_joint_requeue_tick(ending, 0);
+    assert_string_equal(told, "user policy:stays user policy:leaves");
+}
+
+/* That is a matter of the requeue itself, as for one that needs no memory. */
+static void
+a_slurmctld_that_does_not_say_whether_there_is_memory_is_asked_again(void **state)
+{
+    want_memory();
+    the_helper_exits(1);
+    dlr_joint_requeue_tick(ending, 0);
+    assert_string_equal(told, "claim");
+}
+
+static void a_run_that_ends_while_it_asks_for_memory_is_over(void **state)
+{
+    want_memory();
+    dlr_sup_finish(ending, 143, NULL);
+    told[0] = '\0';
+    others.status = 0;
+    others.ended(NULL, NULL, ending);
+    assert_string_equal(told, "");
+}
+
 static void tasks_that_run_get_sigterm(void **state)
 {
     tasks_run = true;
@@ -350,6 +495,11 @@ int main(void)
         T(who_is_deposed_asks_for_no_requeue),
         T(where_the_script_is_lost_a_requeue_runs_the_rest_of_it),
         T(a_requeue_that_is_being_asked_for_is_not_asked_twice),
+        T(other_runs_hear_of_a_requeue_for_memory_when_there_is_some),
+        T(without_more_memory_other_runs_hear_of_nothing),
+        T(who_wanted_a_requeue_while_we_asked_gets_it),
+        T(a_slurmctld_that_does_not_say_whether_there_is_memory_is_asked_again),
+        T(a_run_that_ends_while_it_asks_for_memory_is_over),
         T(tasks_that_run_get_sigterm),
     };
 
