@@ -49,6 +49,7 @@ DLR_ACTION(end_for_the_hang)
 {
     p->exit_code = HANG_CODE;
     p->killed = p->said_stop = false;
+    snprintf(p->place, sizeof(p->place), "%s", e->place);
     dlr_policy_end_round(p, DLR_CAUSE_HANG, e->why, e->now_ms);
 }
 

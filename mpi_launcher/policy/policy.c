@@ -202,9 +202,13 @@ void dlr_policy_worker_exit(struct dlr_policy *p, uint32_t round, int rank,
 }
 
 void dlr_policy_hang(struct dlr_policy *p, uint32_t round, const char *why,
-                     int64_t now_ms)
+                     const char *place, int64_t now_ms)
 {
-    happens_in(p, round, DLR_EVENT_HANG, why, now_ms);
+    const struct dlr_policy_event e = {
+        .what = DLR_EVENT_HANG, .why = why, .place = place, .now_ms = now_ms};
+
+    if (round == p->round)
+        dlr_policy_happens(p, &e);
 }
 
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,

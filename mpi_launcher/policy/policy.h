@@ -86,9 +86,11 @@ void dlr_policy_lease_expired(struct dlr_policy *p, uint32_t round, const char *
  */
 void dlr_policy_step_lost(struct dlr_policy *p, uint32_t round, const char *why,
                           int64_t now_ms);
-/* It is proven that the program will never go on by itself. Costs a restart. */
+/* It is proven that the program will never go on by itself. Costs a restart. place is
+ * equal when it is the same hang again, where why has the time.
+ */
 void dlr_policy_hang(struct dlr_policy *p, uint32_t round, const char *why,
-                     int64_t now_ms);
+                     const char *place, int64_t now_ms);
 void dlr_policy_restore_failed(struct dlr_policy *p, uint32_t round, const char *why,
                                int64_t now_ms);
 /* The program does not want what there is: no other copy would do, and to begin anew

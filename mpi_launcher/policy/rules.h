@@ -73,7 +73,7 @@ struct dlr_policy_event {
     unsigned node;
     int code;   /* a task's, srun's, of a signal */
     bool stops; /* it is the task's word that the run is to stop */
-    const char *why;
+    const char *why, *place; /* of a hang: equal when it is the same one again */
     const unsigned char *member;
     enum dlr_fate fate;
     bool wanted;       /* SIGTERM came to us */

@@ -163,7 +163,9 @@ uint32_t dlr_policy_round(const struct dlr_policy *p)
 
 const char *dlr_policy_failure(const struct dlr_policy *p)
 {
-    return dlr_policy_is_programs(p) && p->why[0] ? p->why : NULL;
+    const char *why = p->cause == DLR_CAUSE_HANG ? p->place : p->why;
+
+    return dlr_policy_is_programs(p) && why[0] ? why : NULL;
 }
 
 unsigned dlr_policy_restarts(const struct dlr_policy *p)
@@ -193,9 +195,10 @@ bool dlr_policy_ended_well(const struct dlr_policy *p)
 
 struct dlr_restart_budget_failure dlr_policy_failed_how(const struct dlr_policy *p)
 {
-    return (struct dlr_restart_budget_failure){.why = p->why,
-                                               .ran_ms = p->failed_ms - p->launch_ms,
-                                               .stepped = p->stepped || p->has_best,
-                                               .killed = p->killed,
-                                               .code = p->exit_code};
+    return (struct dlr_restart_budget_failure){
+        .why = p->cause == DLR_CAUSE_HANG ? p->place : p->why,
+        .ran_ms = p->failed_ms - p->launch_ms,
+        .stepped = p->stepped || p->has_best,
+        .killed = p->killed,
+        .code = p->exit_code};
 }

@@ -41,6 +41,7 @@ struct dlr_policy {
 
     enum dlr_cause cause; /* why the round ends, while it does */
     char why[256];
+    char place[256];    /* of a hang: equal when it is the same one again */
     int exit_code;      /* what the run returns when it has to end */
     bool started;       /* a task of the round has */
     bool ended_early;   /* its srun, with 0, when not all were known to have */

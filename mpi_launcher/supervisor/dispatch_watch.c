@@ -33,20 +33,21 @@ static void tell(void *arg, const char *event, json_t *row, const char *words)
     dlr_journal_event(dlr_sup_journal(s->io), event, row);
 }
 
-static void say(void *arg, const char *words)
+static void say(void *arg, const struct dlr_sup_hang *hang)
 {
-    dlr_user_line(((struct dlr_sup *)arg)->io, "%s", words);
+    dlr_user_line(((struct dlr_sup *)arg)->io, "%s", hang->words);
 }
 
 /* Where failed tasks are let be, so is what hangs. */
-static void on_stuck(void *arg, uint32_t round, const char *words)
+static void on_stuck(void *arg, const struct dlr_sup_hang *hang)
 {
     struct dlr_sup *s = arg;
 
     if (s->conf.hang == DLR_HANG_ACT && !s->step->tolerant && !s->deposed)
-        dlr_policy_hang(s->policy, round, words, dlr_sup_now());
+        dlr_policy_hang(s->policy, hang->round, hang->words, hang->place,
+                        dlr_sup_now());
     else
-        say(arg, words);
+        say(arg, hang);
 }
 
 static void on_changed(void *arg)

@@ -9,6 +9,7 @@
 #include "common/base/cleanup.h"
 #include "common/json/message.h"
 #include "mpi_launcher/supervisor/watch/call_kinds.h"
+#include "mpi_launcher/supervisor/watch/learned.h"
 #include "mpi_launcher/supervisor/watch/words.h"
 #include "mpi_launcher/wire/looks.h"
 #include "watch/judge/learn.h"
@@ -365,9 +366,12 @@ static int64_t say_ms(const struct dlr_sup_watch *watch)
 static void tell(struct dlr_sup_watch *watch, const struct dlr_verdict_of *of,
                  int64_t now_ms)
 {
-    char words[DLR_VERDICT_WORDS];
+    char words[DLR_VERDICT_WORDS], place[DLR_VERDICT_WORDS];
+    const struct dlr_sup_hang hang = {
+        .round = watch->round, .words = words, .place = place};
 
     dlr_verdict_words(of, words, sizeof(words));
+    dlr_verdict_place(of, place, sizeof(place));
     if (!is_old(watch, of->verdict) && watch->told < TELLS) {
         note(watch, of->verdict);
         watch->ops->tell(watch->arg, "still", dlr_verdict_row(of, watch->round, words),
@@ -375,11 +379,11 @@ static void tell(struct dlr_sup_watch *watch, const struct dlr_verdict_of *of,
     }
     if (of->verdict->kind == DLR_VERDICT_STUCK && !watch->ended) {
         watch->ended = watch->said = true;
-        watch->ops->stuck(watch->arg, watch->round, words);
+        watch->ops->stuck(watch->arg, &hang);
     } else if (of->verdict->culprits && !watch->said &&
                now_ms - watch->since_ms >= say_ms(watch)) {
         watch->said = true;
-        watch->ops->say(watch->arg, words);
+        watch->ops->say(watch->arg, &hang);
     }
 }
 
@@ -478,39 +482,18 @@ void dlr_sup_watch_tick(struct dlr_sup_watch *watch,
 
 void dlr_sup_watch_state(const struct dlr_sup_watch *watch, json_t *state)
 {
-    unsigned char bytes[DLR_LEARN_BYTES];
-    char text[2 * DLR_LEARN_BYTES + 1];
+    char text[DLR_LEARNED_TEXT];
 
     if (!watch->learn.nsteps && !watch->learn.places[0].key)
         return;
-    dlr_learn_pack(&watch->learn, bytes);
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    dlr_learned_text(&watch->learn, text);
     json_object_set_new(state, "learned", json_string(text));
-}
-
-static int nibble(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 void dlr_sup_watch_take(struct dlr_sup_watch *watch, const json_t *state)
 {
-    unsigned char bytes[DLR_LEARN_BYTES];
-    struct dlr_learn learn;
     const char *text;
 
-    if (dlr_msg_str(state, "learned", &text) < 0 || strlen(text) != 2 * sizeof(bytes))
-        return;
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        const int high = nibble(text[2 * i]), low = nibble(text[2 * i + 1]);
-
-        if (high < 0 || low < 0)
-            return;
-        bytes[i] = (unsigned char)(high << 4 | low);
-    }
-    if (dlr_learn_unpack(bytes, sizeof(bytes), &learn) == 0)
-        watch->learn = learn;
+    if (dlr_msg_str(state, "learned", &text) == 0)
+        dlr_learned_read(text, &watch->learn);
 }

@@ -23,6 +23,13 @@ struct dlr_sup_watch_env {
     const int64_t *hang_limit_ms; /* the user's; 0: what is learned */
 };
 
+/* Ranks stand. Valid until the event has been taken. */
+struct dlr_sup_hang {
+    uint32_t round;
+    const char *words; /* who is to blame, in a sentence */
+    const char *place; /* equal when it is the same hang again: words.h */
+};
+
 /* What happened; arg is dlr_sup_watch_new()'s. */
 struct dlr_sup_watch_ops {
     /* All agents are to say where the ranks of the round stand: a `looked` with id. */
@@ -32,9 +39,9 @@ struct dlr_sup_watch_ops {
      */
     void (*tell)(void *arg, const char *event, json_t *row, const char *words);
     /* Ranks have stood for so long that the user should hear of it; once. */
-    void (*say)(void *arg, const char *words);
+    void (*say)(void *arg, const struct dlr_sup_hang *hang);
     /* It is proven that the round will never go on by itself; once in a round. */
-    void (*stuck)(void *arg, uint32_t round, const char *words);
+    void (*stuck)(void *arg, const struct dlr_sup_hang *hang);
     /* The next supervisor should know what has been learned. */
     void (*changed)(void *arg);
 };

@@ -2,6 +2,7 @@
 #include "mpi_launcher/supervisor/watch/words.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +15,7 @@
 struct words {
     char *buf;
     size_t size, used; /* used < size */
+    bool bare; /* without what differs when the same happens again */
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt,
@@ -45,11 +47,13 @@ static void add_culprits(const struct dlr_verdict_of *of, struct words *w)
         if (of->parts[r] != DLR_PART_CULPRIT)
             continue;
         said++;
-        add(w, "%s %u (%s)",
+        add(w, "%s %u",
             said == 1                       ? ""
             : said == named && all <= NAMED ? " and"
                                             : ",",
-            r, node_of(of, r));
+            r);
+        if (!w->bare)
+            add(w, " (%s)", node_of(of, r));
     }
     if (all > NAMED)
         add(w, " and %zu others", all - NAMED);
@@ -84,13 +88,14 @@ static void add_call(const struct dlr_verdict_of *of, struct words *w)
     const struct dlr_verdict *v = of->verdict;
 
     add_name(w, v->call);
-    if (v->number)
+    if (v->number && !w->bare)
         add(w, " %llu", (unsigned long long)v->number);
     if (v->comm == DLR_LOOK_WORLD)
         add(w, " of world");
     else if (v->comm)
         add(w, " of a communicator");
-    add_bytes(w, v->bytes);
+    if (!w->bare)
+        add_bytes(w, v->bytes);
 }
 
 /* What the first culprit is in, where others are in something else. */
@@ -190,21 +195,35 @@ static void add_waits(const struct dlr_verdict_of *of, struct words *w)
     add(w, "; %zu rank%s since %s", n, n == 1 ? " waits" : "s wait", clock);
 }
 
+static void add_verdict(const struct dlr_verdict_of *of, struct words *w)
+{
+    if (of->verdict->blame == DLR_BLAME_NO_DATA) {
+        add(w, "nothing is known of %zu rank%s for which others may wait",
+            of->verdict->unknown, of->verdict->unknown == 1 ? "" : "s");
+    } else if (!of->verdict->culprits) {
+        add(w, "no rank goes on, and none is known to wait for another");
+    } else {
+        add_culprits(of, w);
+        add_deed(of, w);
+    }
+}
+
 void dlr_verdict_words(const struct dlr_verdict_of *of, char *buf, size_t size)
 {
     struct words w = {.buf = buf, .size = size};
 
     buf[0] = '\0';
-    if (of->verdict->blame == DLR_BLAME_NO_DATA) {
-        add(&w, "nothing is known of %zu rank%s for which others may wait",
-            of->verdict->unknown, of->verdict->unknown == 1 ? "" : "s");
-    } else if (!of->verdict->culprits) {
-        add(&w, "no rank goes on, and none is known to wait for another");
-    } else {
-        add_culprits(of, &w);
-        add_deed(of, &w);
-    }
+    add_verdict(of, &w);
     add_waits(of, &w);
+}
+
+void dlr_verdict_place(const struct dlr_verdict_of *of, char *buf, size_t size)
+{
+    struct words w = {.buf = buf, .size = size, .bare = true};
+
+    buf[0] = '\0';
+    add(&w, "hang: ");
+    add_verdict(of, &w);
 }
 
 json_t *dlr_verdict_row(const struct dlr_verdict_of *of, uint32_t round,

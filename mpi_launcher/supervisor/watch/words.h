@@ -24,6 +24,11 @@ struct dlr_verdict_of {
  * 14:02:11"
  */
 void dlr_verdict_words(const struct dlr_verdict_of *of, char *buf, size_t size);
+/* The same without what differs when it happens again: the node, the number of the
+ * operation and its size, who waits since when. "hang: rank 5 has not come to
+ * MPI_Allreduce of world"
+ */
+void dlr_verdict_place(const struct dlr_verdict_of *of, char *buf, size_t size);
 /* docs/journal.md: still. The caller's; NULL: out of memory. */
 json_t *dlr_verdict_row(const struct dlr_verdict_of *of, uint32_t round,
                         const char *words);

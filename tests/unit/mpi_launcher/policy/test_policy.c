@@ -374,13 +374,57 @@ static void hang_ends_the_round_and_costs_a_restart(void **state)
     struct policy_log l;
     struct dlr_policy *p = policy_running(&l);
 
-    dlr_policy_hang(p, 9, "of another round", 100);
-    dlr_policy_hang(p, 0, "ranks 0 and 1 wait for each other", 110);
-    dlr_policy_hang(p, 0, "once more", 115);
+    dlr_policy_hang(p, 9, "of another round", "", 100);
+    dlr_policy_hang(p, 0, "ranks 0 and 1 wait for each other", "", 110);
+    dlr_policy_hang(p, 0, "once more", "", 115);
     policy_all_clean(p, 0, 120);
     assert_int_equal(dlr_policy_restarts(p), 1);
     assert_string_equal(l.text, "end0 hang meet ");
     dlr_policy_free(p);
+}
+
+/* Rounds of 40 s that end so; how many were begun before the run did. */
+static unsigned hang_at(struct policy_log *l, const char *const places[], unsigned n)
+{
+    struct dlr_policy_conf conf = policy_conf;
+    struct dlr_policy *p;
+    int64_t now = 30;
+    uint32_t round = 0;
+
+    conf.max_restarts = 10;
+    *l = (struct policy_log){0};
+    p = policy_running_by(l, &conf);
+    while (dlr_policy_phase(p) != DLR_PHASE_DONE && round < 8) {
+        char why[64];
+
+        snprintf(why, sizeof(why), "rank 2 (n2) stands; 3 ranks wait since 1%u", round);
+        now += 40000;
+        dlr_policy_hang(p, round, why, places[round % n], now);
+        policy_all_clean(p, round, now + 10);
+        if (dlr_policy_phase(p) != DLR_PHASE_RENDEZVOUS)
+            break;
+        policy_plan(p, "xxxx.", now + 20);
+        dlr_policy_prepared(p, 0, NULL, now + 30);
+        round = dlr_policy_round(p);
+        now += 30;
+    }
+    dlr_policy_free(p);
+    return round + 1;
+}
+
+/* The words have the time in them, the place has not. */
+static void the_same_hang_again_and_again_ends_the_run(void **state)
+{
+    struct policy_log l;
+
+    assert_int_equal(hang_at(&l, (const char *const[]){"hang: rank 2 stands"}, 1), 3);
+    assert_int_equal(l.code, 124);
+    assert_string_equal(l.why, "rank 2 (n2) stands; 3 ranks wait since 12, as before, "
+                               "after as long a time: not tried again");
+    assert_int_equal(
+        hang_at(&l, (const char *const[]){"hang: rank 2 stands", "hang: rank 1 stands"},
+                2),
+        9);
 }
 
 static void lapse_told_late_explains_the_kills(void **state)
@@ -604,6 +648,7 @@ int main(void)
         cmocka_unit_test(missing_agents_are_done_without_when_enough_came),
         cmocka_unit_test(lapsed_lease_costs_no_restart),
         cmocka_unit_test(hang_ends_the_round_and_costs_a_restart),
+        cmocka_unit_test(the_same_hang_again_and_again_ends_the_run),
         cmocka_unit_test(lapse_told_late_explains_the_kills),
         cmocka_unit_test(signal_ends_the_round_and_the_run),
         cmocka_unit_test(restarts_used_before_a_requeue_count),

@@ -35,7 +35,7 @@ struct world {
     struct dlr_look looks[RANKS];
     bool mute; /* no agent answers */
     unsigned asked, stills, moves, saids, stucks, changes;
-    char words[512], class[32];
+    char words[512], place[512], class[32];
     bool proven;
     char call[32];
     unsigned culprits;
@@ -89,18 +89,19 @@ static void on_tell(void *arg, const char *event, json_t *row, const char *words
     json_decref(row);
 }
 
-static void on_say(void *arg, const char *words)
+static void on_say(void *arg, const struct dlr_sup_hang *hang)
 {
     ((struct world *)arg)->saids++;
 }
 
-static void on_stuck(void *arg, uint32_t round, const char *words)
+static void on_stuck(void *arg, const struct dlr_sup_hang *hang)
 {
     struct world *w = arg;
 
     w->stucks++;
-    assert_int_equal(round, w->now.round);
-    snprintf(w->words, sizeof(w->words), "%s", words);
+    assert_int_equal(hang->round, w->now.round);
+    snprintf(w->words, sizeof(w->words), "%s", hang->words);
+    snprintf(w->place, sizeof(w->place), "%s", hang->place);
 }
 
 static void on_changed(void *arg)
@@ -267,6 +268,7 @@ static void a_stopped_rank_is_proven_once(void **state)
     assert_int_equal(w->stucks, 1);
     assert_true(w->proven);
     assert_non_null(strstr(w->words, "rank 3 (n2) is stopped by a signal; 3 ranks"));
+    assert_string_equal(w->place, "hang: rank 3 is stopped by a signal");
 }
 
 static void calls_that_do_not_match_are_proven(void **state)
@@ -280,6 +282,8 @@ static void calls_that_do_not_match_are_proven(void **state)
     assert_string_equal(w->class, "mismatch");
     assert_non_null(strstr(w->words, "rank 1 (n1) is in MPI_Bcast where others are in "
                                      "MPI_Allreduce 812 of world"));
+    assert_string_equal(w->place, "hang: rank 1 is in MPI_Bcast where others are in "
+                                  "MPI_Allreduce of world");
 }
 
 static void two_receives_are_named_with_both_ranks(void **state)
