@@ -72,6 +72,9 @@ static int default_paths(struct dlr_agent_self *self, struct dlr_err *err)
     if (rc == 0 && !*c->report_program)
         rc = dlr_install_path_sibling("dlrover-rendezvous", c->report_program,
                                       sizeof(c->report_program));
+    if (rc == 0)
+        rc = dlr_install_path_sibling("dlrover-stacks", c->stacks_program,
+                                      sizeof(c->stacks_program));
     if (rc < 0)
         return dlr_fail(err, rc, "cannot find the programs beside this one: %s",
                         strerror(-rc));

@@ -298,21 +298,38 @@ static int on_look(struct dlr_agent *a, const json_t *msg)
     return 0;
 }
 
+static int on_take_stacks(struct dlr_agent *a, const json_t *msg)
+{
+    return dlr_agent_tasks_take_stacks(a->tasks, msg);
+}
+
 static const struct {
     const char *type;
     int (*fn)(struct dlr_agent *a, const json_t *msg);
 } handlers[] = {
-    {"who", on_who},         {"welcome", on_welcome},
-    {"peers", on_peers},     {"round", on_round},
-    {"reserve", on_reserve}, {"send", on_send},
-    {"rebuild", on_rebuild}, {"load", on_load},
-    {"persist", on_persist}, {"save_at", on_save_at},
-    {"commit", on_commit},   {"abort", on_abort},
-    {"go", on_go},           {"kill", on_kill},
-    {"report", on_report},   {"shutdown", on_shutdown},
-    {"fetched", on_fetched}, {"ask_ranks", on_ask_ranks},
-    {"refuse", on_refuse},   {"will", on_will},
-    {"warm_up", on_warm_up}, {"look", on_look},
+    {"who", on_who},
+    {"welcome", on_welcome},
+    {"peers", on_peers},
+    {"round", on_round},
+    {"reserve", on_reserve},
+    {"send", on_send},
+    {"rebuild", on_rebuild},
+    {"load", on_load},
+    {"persist", on_persist},
+    {"save_at", on_save_at},
+    {"commit", on_commit},
+    {"abort", on_abort},
+    {"go", on_go},
+    {"kill", on_kill},
+    {"report", on_report},
+    {"shutdown", on_shutdown},
+    {"fetched", on_fetched},
+    {"ask_ranks", on_ask_ranks},
+    {"refuse", on_refuse},
+    {"will", on_will},
+    {"warm_up", on_warm_up},
+    {"look", on_look},
+    {"take_stacks", on_take_stacks},
 };
 
 static int dispatch(struct dlr_agent *a, const struct dlr_packet *p)

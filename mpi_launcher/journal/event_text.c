@@ -81,6 +81,7 @@ static const struct {
                  "[, {commits#commit}][, {aborts:above0} saves given up][, {asked:above0} asked for]"
                  "[; a failure now would lose about {at_stake_ms:ms}]"},
     {"still", "{why}[{proven:false}: it may be at work]"},
+    {"stacks", "the stacks of ranks {ranks} are in {file}[; {silent:above0} of their nodes did not answer]"},
     {"moves", "the program goes on[ after {stood_ms:ms}]"},
     {"worker_exit", "rank {rank} on {node}[ exited with code {code}]"
                     "[ was killed by {signal:signal}][ ({class})][; its last line: {stderr:last}]"},

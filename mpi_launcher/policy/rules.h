@@ -71,8 +71,8 @@ struct dlr_policy_event {
     enum dlr_policy_what what;
     int64_t now_ms;
     unsigned node;
-    int code;   /* a task's, srun's, of a signal */
-    bool stops; /* it is the task's word that the run is to stop */
+    int code;                /* a task's, srun's, of a signal */
+    bool stops;              /* it is the task's word that the run is to stop */
     const char *why, *place; /* of a hang: equal when it is the same one again */
     const unsigned char *member;
     enum dlr_fate fate;

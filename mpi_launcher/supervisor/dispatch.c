@@ -317,6 +317,7 @@ static const struct {
     {"can_stay", on_can_stay},
     {"warm", on_warm},
     {"looked", on_looked},
+    {"stacks", dlr_sup_on_stacks},
 };
 
 static void on_message(void *arg, unsigned node, const json_t *msg)

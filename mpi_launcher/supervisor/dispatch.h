@@ -5,6 +5,7 @@
 #ifndef DLR_MPI_LAUNCHER_SUPERVISOR_DISPATCH_H
 #define DLR_MPI_LAUNCHER_SUPERVISOR_DISPATCH_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,9 +33,12 @@ extern const struct dlr_sup_disk_ops dlr_sup_disk_ops;         /* dispatch_disk.
 extern const struct dlr_policy_ops dlr_sup_policy_ops;         /* policy_ops.c */
 extern const struct dlr_sup_ending_ops dlr_sup_ending_ops;     /* dispatch_ending.c */
 extern const struct dlr_sup_watch_ops dlr_sup_watch_ops;       /* dispatch_watch.c */
+extern const struct dlr_sup_stacks_ops dlr_sup_stacks_ops;     /* the same */
 
 /* dispatch_watch.c: the round goes on, or does not; with every tick */
 void dlr_sup_watch_round(struct dlr_sup *s, int64_t now_ms);
+/* the agent of node has said where its ranks stand */
+void dlr_sup_on_stacks(struct dlr_sup *s, unsigned node, const json_t *msg);
 
 /* answers.c: what several engines tell, or ask */
 void dlr_sup_state_changed(void *arg, bool lasting); /* it is saved */

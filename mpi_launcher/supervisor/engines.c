@@ -15,6 +15,7 @@
 #include "mpi_launcher/supervisor/steps/steps.h"
 #include "mpi_launcher/supervisor/supervisor.h"
 #include "mpi_launcher/supervisor/versions/versions.h"
+#include "mpi_launcher/supervisor/watch/stacks.h"
 #include "mpi_launcher/supervisor/watch/watch.h"
 
 /* Each knows those before it, and tells what happens: dispatch.h. */
@@ -129,7 +130,8 @@ bool dlr_sup_engines_new(struct dlr_sup *s)
         &(struct dlr_sup_watch_env){.plan = s->plan,
                                     .hang_limit_ms = &s->conf.hang_limit_ms},
         &dlr_sup_watch_ops, s);
-    return s->ending && s->watch;
+    s->stacks = dlr_sup_stacks_new(&dlr_sup_stacks_ops, s);
+    return s->ending && s->watch && s->stacks;
 }
 
 int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
@@ -147,6 +149,7 @@ int dlr_sup_engines_open(struct dlr_sup *s, struct dlr_err *err)
 /* The journal and what the user is told still go their way. */
 void dlr_sup_engines_free(struct dlr_sup *s)
 {
+    s->stacks = dlr_sup_stacks_free(s->stacks);
     s->watch = dlr_sup_watch_free(s->watch);
     s->ending = dlr_sup_ending_free(s->ending);
     s->rounds = dlr_sup_rounds_free(s->rounds);

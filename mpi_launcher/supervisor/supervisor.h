@@ -51,6 +51,8 @@ struct dlr_sup {
     struct dlr_sup_rounds *rounds;
     struct dlr_sup_ending *ending;
     struct dlr_sup_watch *watch;
+    struct dlr_sup_stacks *stacks;
+    bool stacks_end; /* the round ends when they have come */
     struct dlr_policy *policy;
 };
 

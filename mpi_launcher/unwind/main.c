@@ -23,7 +23,7 @@
 
 static const char usage[] =
     "usage: dlrover-stacks [--seconds N] PID...\n"
-    "       dlrover-stacks [--seconds N] --job ID [--ranks LIST]\n\n"
+    "       dlrover-stacks [--seconds N] --job ID [--run NAME] [--ranks LIST]\n\n"
     "Prints one JSON object for each process: the frames of all its threads, compiled\n"
     "and Python's, and what each waits in. With --job one tree of all ranks that run "
     "on\n"
@@ -32,7 +32,7 @@ static const char usage[] =
 
 struct words {
     unsigned seconds;
-    const char *job;
+    const char *job, *run; /* run NULL: all of the job */
     struct dlr_rank_set ranks;
     bool all;
 };
@@ -99,7 +99,7 @@ static int read_job(const struct words *w)
         dlr_stack_tree_free(tree);
         return complain("out of memory", "");
     }
-    n = dlr_unwind_find_tasks("", w->job, tasks, &more);
+    n = dlr_unwind_find_tasks("", w->job, w->run, tasks, &more);
     for (i = 0; i < n && dlr_now_ms() < deadline_ms; i++)
         if (w->all || dlr_rank_set_has(&w->ranks, tasks[i].rank))
             dlr_unwind_into(tree, tasks[i].pid, tasks[i].rank, deadline_ms, notes);
@@ -138,6 +138,8 @@ static int take_words(int argc, char **argv, struct words *w, int *ret_next)
                 return complain("not 1 to 60 seconds:", value);
         } else if (dlr_streq(argv[i - 1], "--job")) {
             w->job = value;
+        } else if (dlr_streq(argv[i - 1], "--run")) {
+            w->run = value;
         } else if (dlr_streq(argv[i - 1], "--ranks")) {
             w->all = false;
             if (dlr_rank_set_parse(value, &w->ranks, &err) < 0)

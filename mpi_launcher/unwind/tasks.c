@@ -20,9 +20,9 @@
 #define ENVIRON_MAX (4u << 20)
 
 bool dlr_unwind_task_read(const char *environment, size_t size, const char *job,
-                          uint32_t *ret_rank)
+                          const char *run, uint32_t *ret_rank)
 {
-    const char *of = NULL, *procid = NULL, *rank = NULL, *step = NULL;
+    const char *its = NULL, *of = NULL, *procid = NULL, *rank = NULL, *step = NULL;
     const char *end = environment + size;
     unsigned number;
 
@@ -32,13 +32,14 @@ bool dlr_unwind_task_read(const char *environment, size_t size, const char *job,
         if (e + len == end)
             break; /* it does not end: cut */
         of = dlr_after(e, "SLURM_JOB_ID=") ?: of;
+        its = dlr_after(e, "DLROVER_RUN=") ?: its;
         procid = dlr_after(e, "SLURM_PROCID=") ?: procid;
         step = dlr_after(e, "SLURM_STEP_ID=") ?: step;
         rank = dlr_after(e, "RANK=") ?: rank;
         e += len + 1;
     }
     /* a batch script has no number of a step */
-    if (!dlr_streq(of, job) || !procid ||
+    if (!dlr_streq(of, job) || (run && !dlr_streq(its, run)) || !procid ||
         dlr_parse_uint(step ?: "", UINT_MAX, &number) < 0)
         return false;
     if (dlr_parse_uint(rank ?: "", DLR_RANK_SET_END - 1, &number) < 0 &&
@@ -66,7 +67,8 @@ static bool is_ours(const char *dir)
            (dlr_after(slash + 1, "dlrover-") || dlr_streq(slash + 1, "dlrover"));
 }
 
-static bool is_task(const char *dir, const char *job, uint32_t *ret_rank)
+static bool is_task(const char *dir, const char *job, const char *run,
+                    uint32_t *ret_rank)
 {
     DLR_AUTO_FREE char *text = NULL;
     char path[PATH_MAX];
@@ -78,7 +80,7 @@ static bool is_task(const char *dir, const char *job, uint32_t *ret_rank)
     if (dlr_format(path, sizeof(path), "%s/environ", dir) < 0 ||
         dlr_file_load(AT_FDCWD, path, ENVIRON_MAX, &text, &size, NULL) < 0)
         return false;
-    return dlr_unwind_task_read(text, size, job, ret_rank) && !is_ours(dir);
+    return dlr_unwind_task_read(text, size, job, run, ret_rank) && !is_ours(dir);
 }
 
 static int by_rank(const void *a, const void *b)
@@ -90,7 +92,7 @@ static int by_rank(const void *a, const void *b)
     return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-size_t dlr_unwind_find_tasks(const char *root, const char *job,
+size_t dlr_unwind_find_tasks(const char *root, const char *job, const char *run,
                              struct dlr_unwind_task ret[DLR_UNWIND_TASKS],
                              unsigned *ret_more)
 {
@@ -108,7 +110,7 @@ size_t dlr_unwind_find_tasks(const char *root, const char *job,
 
         if (dlr_parse_uint(entry->d_name, INT_MAX, &pid) < 0 ||
             dlr_format(path, sizeof(path), "%s/proc/%u", root, pid) < 0 ||
-            !is_task(path, job, &rank))
+            !is_task(path, job, run, &rank))
             continue;
         if (n == DLR_UNWIND_TASKS)
             (*ret_more)++;

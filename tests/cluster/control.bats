@@ -207,6 +207,14 @@ SH
     for job in "$mismatch" "$stop"; do
         [ "$(events "$job" 'select(.event=="round_end").cause')" = '"hang"' ]
     done
+    for job in "$mismatch" "$stop"; do # a machine that is full may not read them in time
+        file=$(events "$job" 'select(.event=="stacks").file' | tr -d '"')
+        [ -n "$file" ] || { echo "no stacks of job $job" >&3; continue; }
+        output "$job" | grep -xF "dlrover: stacks of ranks 0-1: $file"
+        file=$VCLUSTER_DIR$file
+        grep -q "^round 0: rank" "$file"
+        grep -qE '^ +main \(stand' "$file"
+    done
     output "$stop" | grep "^dlrover: round 0 ends: rank 1 (n[1-4]) is stopped by a signal; 1 rank waits since "
     [ -z "$(events "$pause" 'select(.event=="round_end")')" ]
 }

@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     if (data[0] == 'e') {
-        if (dlr_unwind_task_read((const char *)data + 1, size - 1, "7", &rank))
+        if (dlr_unwind_task_read((const char *)data + 1, size - 1, "7", NULL, &rank))
             FUZZ_CHECK(rank < DLR_RANK_SET_END);
         return 0;
     }

@@ -53,9 +53,12 @@ void __wrap_dlr_agent_send_supervisor(struct dlr_agent_base *base, json_t *msg)
     const json_t *status = json_object_get(msg, "status"),
                  *killed = json_object_get(msg, "killed"),
                  *processes = json_object_get(msg, "processes"),
-                 *waiting = json_object_get(msg, "waiting");
+                 *waiting = json_object_get(msg, "waiting"),
+                 *lines = json_object_get(msg, "text");
     size_t at = strlen(rig.said);
-    char *text = waiting ? json_dumps(waiting, JSON_COMPACT) : NULL;
+    char *text = waiting ? json_dumps(waiting, JSON_COMPACT)
+                 : lines ? strdup(json_string_value(lines))
+                         : NULL;
 
     at += (size_t)snprintf(rig.said + at, sizeof(rig.said) - at, "%s", type);
     status = status ? status : killed ? killed : processes;

@@ -23,6 +23,7 @@ struct dlr_agent_conf {         /* what only the agent is told; see config.c */
     char node[DLR_OPT_TEXT];
     char data_program[DLR_OPT_TEXT];
     char report_program[DLR_OPT_TEXT];
+    char stacks_program[DLR_OPT_TEXT];
 };
 
 struct dlr_agent_self {

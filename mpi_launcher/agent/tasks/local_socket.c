@@ -325,6 +325,7 @@ struct dlr_agent_tasks *dlr_agent_tasks_free(struct dlr_agent_tasks *tasks)
 {
     if (!tasks)
         return NULL;
+    dlr_agent_stacks_end(tasks);
     zlistx_destroy(&tasks->conns);
     zlistx_destroy(&tasks->all);
     tasks->watch = dlr_agent_watch_free(tasks->watch);

@@ -75,6 +75,8 @@ void dlr_agent_tasks_park(struct dlr_agent_tasks *tasks, uint32_t round,
  * as the message "warm_up" says. -EBADMSG.
  */
 int dlr_agent_tasks_warm_up(struct dlr_agent_tasks *tasks, const json_t *msg);
+/* The supervisor wants to know where ranks of the round stand: stacks.c. -EBADMSG. */
+int dlr_agent_tasks_take_stacks(struct dlr_agent_tasks *tasks, const json_t *msg);
 /* Of all rounds; the srun is left alone as it was told last. */
 void dlr_agent_tasks_kill_all(struct dlr_agent_tasks *tasks);
 void dlr_agent_tasks_kill_with_srun(struct dlr_agent_tasks *tasks); /* not left alone */

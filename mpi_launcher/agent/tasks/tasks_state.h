@@ -7,6 +7,7 @@
 
 #include "mpi_launcher/agent/base/conn.h"
 #include "mpi_launcher/agent/base/memory_group.h"
+#include "mpi_launcher/agent/tasks/stacks.h"
 #include "mpi_launcher/agent/tasks/tasks.h"
 #include "mpi_launcher/agent/tasks/watch.h"
 
@@ -70,6 +71,7 @@ struct dlr_agent_tasks {
     int retry_timer;          /* -1: off */
     int park_timer;           /* -1: off */
     struct dlr_agent_warm warm;
+    struct dlr_agent_stacks stacks;
     bool asked;    /* the supervisor wants to know which ranks are here */
     unsigned lost; /* workers that were welcomed in this turn, and have gone */
 };

@@ -21,7 +21,7 @@ static int nibble(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-int dlr_learned_read(const char *text, struct dlr_learn *learn)
+int dlr_learned_take(const char *text, struct dlr_learn *learn)
 {
     unsigned char bytes[DLR_LEARN_BYTES];
     struct dlr_learn read;

@@ -9,6 +9,6 @@
 
 void dlr_learned_text(const struct dlr_learn *learn, char ret[DLR_LEARNED_TEXT]);
 /* Text that is none changes nothing: -EBADMSG. Our own text. */
-int dlr_learned_read(const char *text, struct dlr_learn *learn);
+int dlr_learned_take(const char *text, struct dlr_learn *learn);
 
 #endif

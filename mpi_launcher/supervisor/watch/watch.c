@@ -367,8 +367,12 @@ static void tell(struct dlr_sup_watch *watch, const struct dlr_verdict_of *of,
                  int64_t now_ms)
 {
     char words[DLR_VERDICT_WORDS], place[DLR_VERDICT_WORDS];
-    const struct dlr_sup_hang hang = {
-        .round = watch->round, .words = words, .place = place};
+    const struct dlr_sup_hang hang = {.round = watch->round,
+                                      .words = words,
+                                      .place = place,
+                                      .parts = of->parts,
+                                      .first = of->verdict->first,
+                                      .one = of->verdict->culprits == 1};
 
     dlr_verdict_words(of, words, sizeof(words));
     dlr_verdict_place(of, place, sizeof(place));
@@ -495,5 +499,5 @@ void dlr_sup_watch_take(struct dlr_sup_watch *watch, const json_t *state)
     const char *text;
 
     if (dlr_msg_str(state, "learned", &text) == 0)
-        dlr_learned_read(text, &watch->learn);
+        dlr_learned_take(text, &watch->learn);
 }

@@ -26,8 +26,11 @@ struct dlr_sup_watch_env {
 /* Ranks stand. Valid until the event has been taken. */
 struct dlr_sup_hang {
     uint32_t round;
-    const char *words; /* who is to blame, in a sentence */
-    const char *place; /* equal when it is the same hang again: words.h */
+    const char *words;    /* who is to blame, in a sentence */
+    const char *place;    /* equal when it is the same hang again: words.h */
+    const uint8_t *parts; /* [world of the plan]: enum dlr_part of judge.h */
+    uint32_t first;       /* culprit */
+    bool one;             /* and no other */
 };
 
 /* What happened; arg is dlr_sup_watch_new()'s. */

@@ -15,7 +15,7 @@
 struct words {
     char *buf;
     size_t size, used; /* used < size */
-    bool bare; /* without what differs when the same happens again */
+    bool bare;         /* without what differs when the same happens again */
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt,

@@ -193,6 +193,11 @@ static const struct {
     {"{\"event\":\"still\",\"round\":0,\"ranks\":[5],\"proven\":true,"
      "\"why\":\"rank 5 (n3) is stopped by a signal\"}",
      "rank 5 (n3) is stopped by a signal"},
+    {"{\"event\":\"stacks\",\"round\":0,\"ranks\":\"0-1,5\",\"file\":\"/s/hang-0.log\","
+     "\"silent\":0}", "the stacks of ranks 0-1,5 are in /s/hang-0.log"},
+    {"{\"event\":\"stacks\",\"round\":0,\"ranks\":\"0-1,5\",\"file\":\"/s/hang-0.log\","
+     "\"silent\":2}",
+     "the stacks of ranks 0-1,5 are in /s/hang-0.log; 2 of their nodes did not answer"},
     {"{\"event\":\"moves\",\"round\":0,\"stood_ms\":20500}",
      "the program goes on after 20.5 s"},
     {"{\"event\":\"round_end\",\"round\":0,\"cause\":\"node\",\"why\":\"n2 was silent\","

@@ -231,11 +231,22 @@ static void an_environment_tells_a_task(void **state)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         uint32_t rank = 0;
-        bool is = dlr_unwind_task_read(rows[i].env, rows[i].size, "7", &rank);
+        bool is = dlr_unwind_task_read(rows[i].env, rows[i].size, "7", NULL, &rank);
 
         if (is != (rows[i].rank >= 0) || (is && rank != (uint32_t)rows[i].rank))
             fail_msg("row %zu: %s, rank %u", i, is ? "a task" : "none", rank);
     }
+}
+
+static void a_task_of_another_run_is_none_of_ours(void **state)
+{
+    static const char env[] =
+        "SLURM_JOB_ID=7\0SLURM_STEP_ID=3\0SLURM_PROCID=5\0DLROVER_RUN=train";
+    uint32_t rank;
+
+    assert_true(dlr_unwind_task_read(TEXT(env), "7", "train", &rank));
+    assert_false(dlr_unwind_task_read(TEXT(env), "7", "eval", &rank));
+    assert_false(dlr_unwind_task_read(env, 44, "7", "train", &rank));
 }
 
 static void tasks_of_a_job_are_found(void **state)
@@ -257,10 +268,10 @@ static void tasks_of_a_job_are_found(void **state)
         _exit(127);
     }
     assert_int_equal(read(ready[0], &c, 1), 1);
-    assert_int_equal(dlr_unwind_find_tasks("", "4000000123", tasks, &more), 1);
+    assert_int_equal(dlr_unwind_find_tasks("", "4000000123", NULL, tasks, &more), 1);
     assert_int_equal(tasks[0].pid, pid);
     assert_int_equal(tasks[0].rank, 9);
-    assert_int_equal(dlr_unwind_find_tasks("", "4000000124", tasks, &more), 0);
+    assert_int_equal(dlr_unwind_find_tasks("", "4000000124", NULL, tasks, &more), 0);
     assert_int_equal(more, 0);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
@@ -276,6 +287,7 @@ int main(void)
         cmocka_unit_test(the_line_is_that_of_the_instruction),
         cmocka_unit_test(a_socket_is_named_by_its_peer),
         cmocka_unit_test(an_environment_tells_a_task),
+        cmocka_unit_test(a_task_of_another_run_is_none_of_ours),
         cmocka_unit_test(tasks_of_a_job_are_found),
     };
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "tests/support/agent_tasks_rig.h"
 #include "watch/map.h"
@@ -274,6 +275,75 @@ static void of_another_round_there_is_no_page(void **state)
     assert_int_equal(dlr_local_recv(rig.fd, &asked.m, fds, &asked.nfds), 0);
 }
 
+/* --- their stacks ----------------------------------------------------------------- */
+
+static int ask_stacks(unsigned round, const char *ranks)
+{
+    json_t *msg = json_pack("{s:i,s:i,s:s}", "round", round, "id", 7, "ranks", ranks);
+    const int rc = dlr_agent_tasks_take_stacks(rig.tasks, msg);
+
+    json_decref(msg);
+    return rc;
+}
+
+static void use_reader(const char *path)
+{
+    dlr_format(rig.self.conf.stacks_program, DLR_OPT_TEXT, "%s", path);
+    dlr_format(rig.self.run.job, sizeof(rig.self.run.job), "7");
+    dlr_format(rig.self.run.run, sizeof(rig.self.run.run), "train");
+    rig.awaited = "stacks";
+}
+
+/* /bin/echo says what it was asked. On a machine that is full it may be too late. */
+static void stacks_are_read_by_a_program_and_told(void **state)
+{
+    use_reader("/bin/echo");
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(ask_stacks(2, "4-5"), 0);
+        assert_true(agent_loop_ends(rig.base));
+        if (strcmp(rig.said, "stacks ;") != 0)
+            break;
+        stop(state);
+        assert_int_equal(start(state), 0);
+        use_reader("/bin/echo");
+    }
+    assert_string_equal(rig.said,
+                        "stacks --seconds 1 --job 7 --run train --ranks 4-5\n;");
+}
+
+static void a_reader_that_does_not_start_or_end_is_told_as_well(void **state)
+{
+    char path[] = "/tmp/dlr-test-reader.XXXXXX";
+    const int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    assert_true(write(fd, "#!/bin/sh\nexec sleep 60\n", 24) == 24);
+    assert_int_equal(fchmod(fd, 0700), 0);
+    close(fd);
+    use_reader("/nowhere/reader");
+    rig.awaited = NULL;
+    assert_int_equal(ask_stacks(2, "4"), 0);
+    assert_string_equal(rig.said, "stacks ;");
+    rig.said[0] = '\0';
+    use_reader(path);
+    assert_int_equal(ask_stacks(2, "4"), 0);
+    assert_int_equal(ask_stacks(2, "5"), 0); /* the first is not waited for */
+    assert_true(agent_loop_ends(rig.base));
+    assert_string_equal(rig.said, "stacks ;");
+    assert_int_equal(ask_stacks(2, "4"), 0); /* our end is its end */
+    unlink(path);
+}
+
+static void a_bad_question_for_stacks_is_refused(void **state)
+{
+    use_reader("/bin/echo");
+    assert_int_equal(ask_stacks(1, "4"), -EBADMSG);
+    assert_int_equal(ask_stacks(2, ""), -EBADMSG);
+    assert_int_equal(ask_stacks(2, "4 --job 8"), -EBADMSG);
+    assert_int_equal(dlr_agent_tasks_take_stacks(rig.tasks, NULL), -EBADMSG);
+    assert_string_equal(rig.said, "");
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, start, stop)
@@ -288,6 +358,9 @@ int main(void)
         T(pages_go_with_the_round),
         T(the_socket_answers),
         T(of_another_round_there_is_no_page),
+        T(stacks_are_read_by_a_program_and_told),
+        T(a_reader_that_does_not_start_or_end_is_told_as_well),
+        T(a_bad_question_for_stacks_is_refused),
     };
 
     dlr_endpoint_prepare();
