@@ -48,6 +48,10 @@ static int on_signal(zloop_t *loop, zmq_pollitem_t *item, void *arg)
             dlr_agent_suspend_awake(a->suspend);
             continue;
         }
+        if (info.ssi_signo != SIGTERM) {
+            dlr_agent_warned(a->succession, (int)info.ssi_signo);
+            continue;
+        }
         a->keep_memory = true;
         if (info.ssi_code == SI_QUEUE && info.ssi_int == DLR_HOST_END)
             dlr_agent_leave(a->base); /* by our supervisor, not by Slurm */

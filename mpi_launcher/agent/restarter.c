@@ -40,7 +40,7 @@ static void become_agent(const struct nanny *n, pid_t parent)
     sigprocmask(SIG_SETMASK, &n->before, NULL);
 }
 
-/* The end of the step is passed on to the agent, and, since proctrack/cgroup tells our
+/* Signals to the step are passed on to the agent, and, since proctrack/cgroup tells our
  * own parent alone, that the job is suspended and resumed.
  */
 static void pass_signals(const struct nanny *n, pid_t child)
@@ -78,10 +78,7 @@ static int watch(const struct nanny *n, pid_t child)
 
 static int take_signals(struct nanny *n)
 {
-    sigemptyset(&n->set);
-    sigaddset(&n->set, SIGTERM);
-    sigaddset(&n->set, SIGTSTP);
-    sigaddset(&n->set, SIGCONT);
+    sigprocmask(SIG_BLOCK, NULL, &n->set); /* those that the agent reads */
     sigaddset(&n->set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &n->set, &n->before);
     n->signal_fd = signalfd(-1, &n->set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -16,7 +16,8 @@
  */
 int dlr_agent_take_signals(int *ret_fd, struct dlr_err *err)
 {
-    static const int wanted[] = {SIGTERM, SIGTSTP, SIGCONT};
+    static const int wanted[] = {SIGTERM, SIGTSTP, SIGCONT, SIGHUP, SIGINT,
+                                 SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM};
     sigset_t set;
 
     for (int sig = 1; sig < NSIG; sig++)

@@ -29,6 +29,7 @@ static const struct {
     {"lease_expired", "{node} did not hear the supervisor[ for {silent_ms:ms}]"
                "[ and killed {killed#task}]"},
     {"term", "SIGTERM came to the steps[, says {node}]: the tasks have their time"},
+    {"warned", "{signal:signal} came to the steps near the job's end: a program that ends for it has ended"},
     {"unprotected", "with {node} gone, part of {version:version} is not where it should"
                     " be: another loss may cost it"},
     {"protected", "{version:version} is protected again[ after {took_ms:ms}]"},

@@ -330,7 +330,13 @@ DLR_GUARD(tasks_have_sigterm)
 /* The agents' word that it came may be on its way. */
 DLR_GUARD(sigterm_is_not_explained)
 {
-    return e->code == 128 + SIGTERM && !p->sigterm.code;
+    return (e->code == 128 + SIGTERM || p->sigterm.asked) && !p->sigterm.code;
+}
+
+/* Or slurmctld's, whether another one was for the end. */
+DLR_GUARD(a_signal_is_asked_about)
+{
+    return p->sigterm.asked;
 }
 
 DLR_GUARD(sigterm_explains_the_end)

@@ -301,6 +301,7 @@ void dlr_policy_sigterm(struct dlr_policy *p, bool wanted, int64_t limit_ms,
                         int64_t now_ms)
 {
     p->sigterm.wanted |= wanted;
+    p->sigterm.warning = 0;
     p->sigterm.until_ms = now_ms + TOLD_MS;
     if (p->phase == DLR_PHASE_RUN || p->phase == DLR_PHASE_END)
         p->sigterm.next = p->round + 1;
@@ -308,6 +309,20 @@ void dlr_policy_sigterm(struct dlr_policy *p, bool wanted, int64_t limit_ms,
                                                      .wanted = wanted,
                                                      .limit_ms = limit_ms,
                                                      .now_ms = now_ms});
+}
+
+void dlr_policy_warning_asked(struct dlr_policy *p)
+{
+    p->sigterm.asked = true;
+}
+
+void dlr_policy_warned(struct dlr_policy *p, int sig, int64_t now_ms)
+{
+    p->sigterm.asked = false;
+    if (!sig || (dlr_policy_tasks_heed(p, now_ms) && !p->sigterm.warning))
+        return; /* it was for nothing, or they have SIGTERM */
+    dlr_policy_sigterm(p, false, 0, now_ms);
+    p->sigterm.warning = sig;
 }
 
 void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)

@@ -139,6 +139,9 @@ void dlr_policy_signal(struct dlr_policy *p, int sig, int64_t now_ms);
  */
 void dlr_policy_sigterm(struct dlr_policy *p, bool wanted, int64_t limit_ms,
                         int64_t now_ms);
+/* Was --signal's for the job's end? An end waits for: it was, as SIGTERM; or not (0). */
+void dlr_policy_warning_asked(struct dlr_policy *p);
+void dlr_policy_warned(struct dlr_policy *p, int sig, int64_t now_ms);
 /* True of SIGTERM to the tasks of round when those that run now have begun after it. */
 bool dlr_policy_sigterm_before(const struct dlr_policy *p, int64_t round);
 void dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms);

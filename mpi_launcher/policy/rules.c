@@ -102,6 +102,7 @@ const struct dlr_policy_rule dlr_policy_rules[] = {
     R(RUN, HANG, tasks_have_sigterm, nothing, SAME),
     R(RUN, HANG, always, end_for_the_hang, END),
     R(RUN, STEP_ENDED, tasks_have_sigterm, ask_after_the_end, SAME),
+    R(RUN, STEP_ENDED, a_signal_is_asked_about, await_the_reason, SAME),
     R(RUN, STEP_ENDED, ended_well_and_started, finish_well, DONE),
     R(RUN, STEP_ENDED, always, await_the_reason, SAME),
     R(RUN, SIGNAL, sigterm_while_fate_is_asked, want_it, SAME),

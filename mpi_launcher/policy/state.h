@@ -73,7 +73,9 @@ struct dlr_policy {
     struct dlr_restart_budget steps_lost;
     struct dlr_restart_budget fruitless; /* what was begun since there was progress */
 
-    struct {              /* SIGTERM */
+    struct {              /* SIGTERM, or another signal near the job's end */
+        int warning;      /* which; 0: SIGTERM */
+        bool asked;       /* slurmctld, whether such a one was for the end */
         bool wanted;      /* came to us */
         bool limit;       /* the step has had its time: Slurm sends it */
         int64_t until_ms; /* the tasks end for it until then; 0: none came */

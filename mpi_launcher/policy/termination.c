@@ -5,6 +5,7 @@
  * becomes of the run.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "mpi_launcher/policy/rule_actions.h"
 #include "mpi_launcher/policy/state.h"
@@ -88,18 +89,25 @@ DLR_ACTION(want_it_written)
 
 /* --- slurmctld's word, or its time is over ---------------------------------------- */
 
-static const char *why_it_ended(const struct dlr_policy *p, enum dlr_fate fate)
+static void why_it_ended(const struct dlr_policy *p, enum dlr_fate fate, char *ret_why,
+                         size_t size)
 {
     if (p->sigterm.wanted || fate == DLR_FATE_ENDS)
-        return ended_by_it;
-    return p->sigterm.limit ? "the step's time was over (srun --time)"
-                            : "the program has ended after SIGTERM";
+        snprintf(ret_why, size, "%s", ended_by_it);
+    else if (p->sigterm.limit)
+        snprintf(ret_why, size, "the step's time was over (srun --time)");
+    else if (p->sigterm.warning)
+        snprintf(ret_why, size, "the program has ended after signal %d (%s)",
+                 p->sigterm.warning, strsignal(p->sigterm.warning));
+    else
+        snprintf(ret_why, size, "the program has ended after SIGTERM");
 }
 
 DLR_ACTION(conclude)
 {
-    const char *why = why_it_ended(p, e->fate);
+    char why[128];
 
+    why_it_ended(p, e->fate, why, sizeof(why));
     p->sigterm.settling = false;
     p->sigterm.over = true;
     p->sigterm.back = e->fate == DLR_FATE_PREEMPTED;

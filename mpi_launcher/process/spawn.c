@@ -19,7 +19,8 @@
 /* What is sent to all of a job's processes is not for these: whoever has started one
  * ends it.
  */
-static const int others[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM};
+static const int others[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1,
+                             SIGUSR2, SIGALRM, SIGTERM};
 
 /* Between fork and exec in a process with threads: async-signal-safe calls only. */
 static void child(const struct dlr_spawn *spawn, int null_fd, int report_fd,

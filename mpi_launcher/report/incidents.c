@@ -29,6 +29,7 @@ static const struct {
     {"lease_expired", EVIDENCE, NULL},
     {"worker_exit", EVIDENCE, NULL},
     {"term", EVIDENCE, NULL},
+    {"warned", EVIDENCE, NULL},
     {"unprotected", EVIDENCE, NULL},
     {"restore_failed", EVIDENCE, NULL},
     {"copy_failed", EVIDENCE, NULL},

@@ -156,6 +156,7 @@ int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_er
     ret->preempted = job->preempt_time != 0;
     ret->expedited = dlr_slurm_is_expedited(job);
     ret->queued = job->submit_time;
+    ret->limit = job->end_time;
     ret->memory_per_cpu = job->pn_min_memory & MEM_PER_CPU;
     if (!job->mem_per_tres) /* GPUs have their own */
         ret->memory_mb = job->pn_min_memory & ~MEM_PER_CPU;

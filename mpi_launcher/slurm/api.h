@@ -58,6 +58,7 @@ struct dlr_slurm_job {
     bool memory_per_cpu;
     unsigned nodes_now, cpus_now; /* that it has */
     time_t queued; /* when it came into the queue: a former life had ended everywhere */
+    time_t limit;  /* when its time is over */
 };
 int dlr_slurm_load_job(uint32_t job_id, struct dlr_slurm_job *ret, struct dlr_err *err);
 /* Is the node in the list? Where that cannot be read, as of a list that is not known:

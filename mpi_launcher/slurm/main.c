@@ -140,7 +140,7 @@ static int fate(const char *text)
     }
     if (dlr_slurm_load_job(id, &job, &err) < 0)
         return fail(&err);
-    puts(dlr_slurm_fate(&job));
+    printf("%s %lld\n", dlr_slurm_fate(&job), (long long)(job.limit - time(NULL)));
     return 0;
 }
 

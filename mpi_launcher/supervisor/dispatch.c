@@ -186,6 +186,11 @@ static void on_term(struct dlr_sup *s, unsigned node, const json_t *msg)
     dlr_sup_on_term(s->ending, node, msg);
 }
 
+static void on_warned(struct dlr_sup *s, unsigned node, const json_t *msg)
+{
+    dlr_sup_on_warned(s->ending, msg);
+}
+
 static void to_versions(struct dlr_sup *s, unsigned node, const json_t *msg)
 {
     dlr_sup_versions_hear(s->versions, node, msg);
@@ -314,6 +319,7 @@ static const struct {
     {"unreached", on_unreached},
     {"left", on_left},
     {"term", on_term},
+    {"warned", on_warned},
     {"can_stay", on_can_stay},
     {"warm", on_warm},
     {"looked", on_looked},

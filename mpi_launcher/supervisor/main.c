@@ -68,7 +68,8 @@ static void take_signals(struct dlr_sup *s)
 
     while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
         if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
-            dlr_sup_signal_tasks(s->rounds, (int)info.ssi_signo);
+            if (dlr_sup_signal_tasks(s->rounds, (int)info.ssi_signo))
+                dlr_sup_warned(s->ending, (int)info.ssi_signo);
             continue;
         }
         if (info.ssi_signo == SIGPIPE)

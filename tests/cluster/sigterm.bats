@@ -26,6 +26,16 @@ SH
 srun -t 1 bash -c 'echo up; exec sleep 300'
 echo "srun returned $?"
 SH
+    job_file warned.sh <<'SH'
+#!/bin/bash
+#SBATCH -o out.%j
+#SBATCH --dlrover=on -t 30 -N1
+srun bash -c 'trap "exit $1" USR1; echo begin >>heed.$SLURM_JOB_ID; for ((;;)); do sleep 0.05; done' warned "$@"
+code=$?
+echo "srun returned $code"
+[ $code -ne 0 ] || exec scontrol requeue "$SLURM_JOB_ID"
+exit $code
+SH
     job_file plain.sh <<'SH'
 #!/bin/bash
 #SBATCH -o out.%j
@@ -108,6 +118,8 @@ its_time() {
 
 @test "scancel -s TERM, srun --time: the program decides; what it ends with is the run's, and nothing begins anew" {
     limit=$(submit time.sh) # goes on beside the others
+    code=$(submit warned.sh 3)
+    self=$(submit warned.sh 0)
     plain=$(submit -N1 plain.sh 3)
     job=$(submit -N2 heed.sh 3)
     on=$(submit -N2 heed.sh no)
@@ -125,6 +137,18 @@ its_time() {
     await "$on" "e['event']=='progress' and e['commits']>$n+1" >/dev/null
     alice scancel "$on"
     [ "$(await_job "$on" | cut -d' ' -f1)" = CANCELLED ]
+    # as --signal=USR1@600 sends it; a script that requeues itself finds the run to be gone on with
+    for job in "$code" "$self"; do
+        wait_until '[ "$(said "$job" begin)" -eq 1 ]'
+        await "$job" "e['event']=='running'" >/dev/null
+    done
+    alice scancel -s USR1 "$code" "$self"
+    [ "$(await_job "$code")" = "FAILED 3:0" ]
+    [ "$(said "$code" begin)" -eq 1 ]
+    output "$code" | grep -x "dlrover: the program has ended after signal 10 (User defined signal 1)"
+    wait_until '[ "$(said "$self" begin)" -eq 2 ]'
+    alice scancel "$self"
+    [ "$(await_job "$self" | cut -d' ' -f1)" = CANCELLED ]
     [ "$(await_job "$limit")" = "COMPLETED 0:0" ]
     [ "$(output "$limit" | grep -cx up)" -eq 1 ]
     output "$limit" | grep -x "dlrover: the step's time was over (srun --time)"

@@ -111,6 +111,15 @@ void dlr_agent_grace(struct dlr_agent_succession *su)
                         su);
 }
 
+void dlr_agent_warned(struct dlr_agent_succession *su, int sig)
+{
+    if (su->round->known)
+        dlr_agent_send_supervisor(
+            su->base,
+            json_pack("{s:i, s:s, s:I, s:i}", "v", DLR_MSG_VERSION, "t", "warned",
+                      "round", (json_int_t)su->round->round, "signal", sig));
+}
+
 void dlr_agent_grace_over(struct dlr_agent_succession *su)
 {
     if (su->grace.over)

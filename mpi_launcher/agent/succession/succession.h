@@ -83,6 +83,8 @@ void dlr_agent_keeper_watch(struct dlr_agent_succession *su, const char *text);
 /* --- grace.c */
 
 void dlr_agent_grace(struct dlr_agent_succession *su); /* SIGTERM */
+/* Another one that the tasks have, too (scancel -s, --signal). */
+void dlr_agent_warned(struct dlr_agent_succession *su, int sig);
 void dlr_agent_grace_resend(struct dlr_agent_succession *su);
 bool dlr_agent_in_grace(const struct dlr_agent_succession *su);
 

@@ -112,6 +112,11 @@ void dlr_joint_requeue_tick(struct dlr_sup_ending *ending, int64_t now_ms);
 void dlr_sup_ending_signal(struct dlr_sup_ending *ending, int sig);
 /* SIGTERM came to a step: every node has it, and says it. */
 void dlr_sup_on_term(struct dlr_sup_ending *ending, unsigned node, const json_t *msg);
+/* So did another signal, which a script or --signal sends before the job's time is over
+ * or in its preemption: slurmctld is asked whether that is near.
+ */
+void dlr_sup_on_warned(struct dlr_sup_ending *ending, const json_t *msg);
+void dlr_sup_warned(struct dlr_sup_ending *ending, int sig);
 /* An agent that got it lets its tasks go on though it does not hear us, so nobody is
  * dead for that.
  */

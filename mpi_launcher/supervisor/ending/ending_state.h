@@ -28,6 +28,8 @@ struct dlr_sup_term {
     int out;         /* read end of its stdout */
     bool orphan;     /* the keeper is gone: its answer says what for */
     int64_t last_ms; /* SIGTERM came to a step; 0: never */
+    int warning;     /* another signal did, and slurmctld is asked; 0: none */
+    int64_t warned_ms;
 };
 
 struct dlr_sup_ending {
@@ -73,7 +75,7 @@ void dlr_sup_say_bye(struct dlr_sup_ending *ending);
 /* joint_requeue.c: it does not come to a requeue. */
 void dlr_joint_requeue_cancel(struct dlr_sup_ending *ending);
 
-/* termination.c: what dlrover-slurm fate prints */
-enum dlr_fate dlr_fate_read(const char *text);
+/* termination.c: what dlrover-slurm fate prints; NULL: it failed */
+void dlr_sup_fate_told(struct dlr_sup_ending *ending, const char *text);
 
 #endif

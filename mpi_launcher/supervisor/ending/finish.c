@@ -53,7 +53,8 @@ void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)
     bool requeued = ending->requeue_asked && ending->wanted_signal;
     bool rest = ending->script_lost && !ending->wanted_signal;
     bool lasts = /* else it is not kept by itself */
-        !rest && !ending->wanted_signal && !dlr_policy_has_sigterm(ending->policy);
+        !rest && !ending->wanted_signal && !ending->term.warning &&
+        !dlr_policy_has_sigterm(ending->policy);
     json_t *row;
 
     ending->ops->ends(ending->arg);

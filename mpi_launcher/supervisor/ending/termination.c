@@ -20,6 +20,7 @@
 #include "mpi_launcher/wire/heartbeat.h"
 
 #define SAME_MS 1000 /* what other nodes say within this time is the same signal */
+#define NEAR_S 3600  /* before the job's time is over a signal may announce that */
 
 /* The tasks may take so long when it came to us: srun limits it before. */
 static int64_t limit_ms(void)
@@ -27,11 +28,57 @@ static int64_t limit_ms(void)
     return dlr_term_hold_ms(getenv(DLR_KILL_WAIT));
 }
 
-enum dlr_fate dlr_fate_read(const char *text)
+static enum dlr_fate read_fate(const char *text)
 {
     if (dlr_after(text, "ends"))
         return DLR_FATE_ENDS;
     return dlr_after(text, "preempted") ? DLR_FATE_PREEMPTED : DLR_FATE_RUNS;
+}
+
+/* Does the job end soon, so that the signal may have been sent for it? */
+static bool is_near(const char *text, enum dlr_fate fate)
+{
+    long long left_s;
+
+    return fate != DLR_FATE_RUNS ||
+           (sscanf(text, "runs %lld", &left_s) == 1 && left_s <= NEAR_S);
+}
+
+static void tell_warning(struct dlr_sup_ending *ending, int sig)
+{
+    enum dlr_phase phase = dlr_policy_phase(ending->policy);
+
+    if (phase != DLR_PHASE_RUN && phase != DLR_PHASE_END) {
+        dlr_policy_warned(ending->policy, 0, dlr_sup_now());
+        return;
+    }
+    dlr_journal_event(dlr_sup_journal(ending->env.io), "warned",
+                      json_pack("{s:i,s:I}", "signal", sig, "round",
+                                (json_int_t)dlr_policy_round(ending->policy)));
+    dlr_policy_warned(ending->policy, sig, dlr_sup_now());
+}
+
+void dlr_sup_fate_told(struct dlr_sup_ending *ending, const char *text)
+{
+    enum dlr_fate fate = text ? read_fate(text) : DLR_FATE_RUNS;
+    int warning = ending->term.warning;
+
+    ending->term.warning = 0;
+    if (fate == DLR_FATE_ENDS && !ending->wanted_signal)
+        ending->wanted_signal =
+            SIGTERM; /* it is Slurm's, though it came to the tasks alone */
+    if (ending->finished)
+        return;
+    if (warning && text && is_near(text, fate))
+        tell_warning(ending, warning);
+    else if (warning)
+        dlr_policy_warned(ending->policy, 0, dlr_sup_now());
+    dlr_policy_fate(ending->policy, fate, dlr_sup_now());
+    if (ending->term.orphan && fate == DLR_FATE_ENDS)
+        dlr_policy_sigterm(ending->policy, true, limit_ms(), dlr_sup_now());
+    else if (ending->term.orphan)
+        dlr_policy_signal(ending->policy, ending->wanted_signal, dlr_sup_now());
+    ending->term.orphan = false;
 }
 
 static int answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
@@ -39,23 +86,11 @@ static int answered(zloop_t *loop, zmq_pollitem_t *item, void *arg)
     struct dlr_sup_ending *ending = arg;
     char text[64] = "";
     ssize_t n = read(ending->term.out, text, sizeof(text) - 1);
-    enum dlr_fate fate;
 
     text[n > 0 ? n : 0] = '\0';
     close(ending->term.out);
     dlr_sup_unwatch(ending->env.io, ending->term.ask.pidfd);
-    fate = dlr_proc_reap(&ending->term.ask) == 0 ? dlr_fate_read(text) : DLR_FATE_RUNS;
-    if (fate == DLR_FATE_ENDS && !ending->wanted_signal)
-        ending->wanted_signal =
-            SIGTERM; /* it is Slurm's, though it came to the tasks alone */
-    if (ending->finished)
-        return dlr_sup_ending_go_on(ending);
-    dlr_policy_fate(ending->policy, fate, dlr_sup_now());
-    if (ending->term.orphan && fate == DLR_FATE_ENDS)
-        dlr_policy_sigterm(ending->policy, true, limit_ms(), dlr_sup_now());
-    else if (ending->term.orphan)
-        dlr_policy_signal(ending->policy, ending->wanted_signal, dlr_sup_now());
-    ending->term.orphan = false;
+    dlr_sup_fate_told(ending, dlr_proc_reap(&ending->term.ask) == 0 ? text : NULL);
     return dlr_sup_ending_go_on(ending);
 }
 
@@ -94,6 +129,31 @@ void dlr_sup_on_term(struct dlr_sup_ending *ending, unsigned node, const json_t 
                      ending->members->list[node].node.name, "round",
                      (json_int_t)dlr_policy_round(ending->policy));
     dlr_policy_sigterm(ending->policy, false, limit_ms(), now);
+}
+
+void dlr_sup_warned(struct dlr_sup_ending *ending, int sig)
+{
+    int64_t now = dlr_sup_now();
+
+    if (ending->finished || dlr_policy_phase(ending->policy) != DLR_PHASE_RUN ||
+        (ending->term.warned_ms && now - ending->term.warned_ms < SAME_MS))
+        return;
+    ending->term.warned_ms = now;
+    dlr_sup_ask_fate(ending);
+    if (!ending->term.ask.pid)
+        return;
+    ending->term.warning = sig;
+    dlr_policy_warning_asked(ending->policy);
+}
+
+void dlr_sup_on_warned(struct dlr_sup_ending *ending, const json_t *msg)
+{
+    uint64_t round, sig;
+
+    if (dlr_msg_uint(msg, "round", UINT32_MAX, &round) == 0 &&
+        dlr_msg_uint(msg, "signal", NSIG - 1, &sig) == 0 && sig > 0 &&
+        round == dlr_policy_round(ending->policy))
+        dlr_sup_warned(ending, (int)sig);
 }
 
 static bool pass_term(struct dlr_sup_ending *ending)

@@ -400,6 +400,30 @@ static void sigterm_alone_ends_no_agent(void **state)
     dlr_rig_stop(&rig);
 }
 
+/* --signal=USR1@60, scancel -s: what it means the supervisor finds out. */
+static void another_signal_to_the_steps_is_told_and_ends_nothing(void **state)
+{
+    static const int sigs[] = {SIGUSR1, SIGUSR2, SIGHUP, SIGINT, SIGQUIT, SIGALRM};
+    struct step t;
+
+    dlr_rig_start_kept(&rig, RIG_LEASE_MS);
+    one_task(&t);
+    for (unsigned i = 0; i < sizeof(sigs) / sizeof(*sigs); i++) {
+        json_t *msg;
+
+        kill(rig.pid, sigs[i]);
+        msg = dlr_rig_expect(&rig, "warned");
+        assert_int_equal(dlr_rig_int(msg, "signal"), sigs[i]);
+        assert_int_equal(dlr_rig_int(msg, "round"), 0);
+        json_decref(msg);
+    }
+    dlr_rig_sync(&rig);
+    assert_int_equal(kill(t.pid, 0), 0);
+    end_task(t.pid, t.alive);
+    close(t.stepd);
+    dlr_rig_stop(&rig);
+}
+
 static void a_step_that_leaves_its_tasks_behind_is_finished_off(void **state)
 {
     struct step t;
@@ -498,6 +522,7 @@ RIG_MAIN(RIG_TEST(an_exit_is_told_at_once_and_the_end_of_the_step),
          RIG_TEST(a_suspension_told_to_the_parent_reaches_the_agent),
          RIG_TEST(sigterm_leaves_the_tasks_to_slurm),
          RIG_TEST(sigterm_alone_ends_no_agent),
+         RIG_TEST(another_signal_to_the_steps_is_told_and_ends_nothing),
          RIG_TEST(a_step_that_leaves_its_tasks_behind_is_finished_off),
          RIG_TEST(pids_of_others_are_refused),
          RIG_TEST(another_user_is_not_heard_on_the_agents_socket),

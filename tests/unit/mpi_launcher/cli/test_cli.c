@@ -147,6 +147,8 @@ static const struct {
      "n1's copy of rank 2 of step 40 of round 1 is good again"},
     {"{\"event\":\"term\",\"node\":\"n1\",\"round\":0}",
      "SIGTERM came to the steps, says n1: the tasks have their time"},
+    {"{\"event\":\"warned\",\"signal\":10,\"round\":0}",
+     "signal 10 (User defined signal 1) came to the steps near the job's end: a program that ends for it has ended"},
     {"{\"event\":\"ranks\",\"round\":1,\"turn\":1,\"world\":4,\"restore\":[0,40],\"moved\":true}",
      "the program has 4 ranks; they go on from step 40 of round 0"},
     {"{\"event\":\"ranks\",\"round\":1,\"turn\":1,\"world\":4,\"restore\":null,\"moved\":false}",

@@ -73,6 +73,120 @@ static void the_step_ends_and_slurmctld_decides(void **state)
     }
 }
 
+/* --signal=USR1@600: the script decides what comes next, as after SIGTERM. */
+static void another_signal_near_the_jobs_end_is_like_sigterm(void **state)
+{
+    static const char after[] =
+        "the program has ended after signal 10 (User defined signal 1)";
+    static const struct {
+        const char *what;
+        int64_t at_ms, term_ms; /* of the end; of a SIGTERM after it, 0: none */
+        int code;
+        enum dlr_fate fate;
+        const char *log, *why;
+    } rows[] = {
+        {"it has saved", 3000, 0, 0, DLR_FATE_RUNS, "finish0 ", ""},
+        {"it says so by its code", 3000, 0, 3, DLR_FATE_RUNS, "finish3 ", after},
+        {"it has no handler", 3000, 0, 138, DLR_FATE_RUNS, "finish138 ", after},
+        {"a preemption that sends it", 3000, 0, 3, DLR_FATE_PREEMPTED, "requeue ",
+         "preempted"},
+        {"the time is over meanwhile", 3000, 2000, 3, DLR_FATE_ENDS, "finish3 ",
+         "ended by signal 15 (Terminated)"},
+        {"scancel -s TERM after it", 3000, 2000, 3, DLR_FATE_RUNS, "finish3 ",
+         "the program has ended after SIGTERM"},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct policy_log l;
+        struct dlr_policy *p = policy_running(&l);
+        char log[128] = "fate end0 signal persist ";
+
+        dlr_policy_started(p, 0);
+        dlr_policy_warned(p, SIGUSR1, 100);
+        dlr_policy_warned(p, SIGUSR1, 200); /* once more */
+        if (rows[i].term_ms) {
+            dlr_policy_sigterm(p, false, LIMIT_MS, rows[i].term_ms);
+            dlr_policy_warned(p, SIGUSR1, rows[i].term_ms + 1);
+        }
+        if (rows[i].code)
+            dlr_policy_worker_exit(p, 0, 1, rows[i].code << 8, rows[i].at_ms);
+        dlr_policy_step_ended(p, 0, rows[i].code, rows[i].at_ms + 100);
+        dlr_policy_fate(p, rows[i].fate, rows[i].at_ms + 200);
+        policy_all_clean(p, 0, rows[i].at_ms + 300);
+        dlr_policy_persisted(p, rows[i].at_ms + 400);
+        strcat(log, rows[i].log);
+        if (strcmp(l.text, log) != 0 || strcmp(l.why, rows[i].why) != 0)
+            fail_msg("%s: %s'%s'", rows[i].what, l.text, l.why);
+        assert_true(dlr_policy_has_sigterm(p)); /* so it is no end for good */
+        dlr_policy_free(p);
+    }
+}
+
+/* It ends before slurmctld has answered. */
+static void an_end_waits_for_slurmctlds_word_on_such_a_signal(void **state)
+{
+    static const struct {
+        int code;
+        int sig; /* slurmctld's word; -1: none comes */
+        const char *log;
+    } rows[] = {
+        {0, SIGUSR1, "fate end0 signal persist finish0 "},
+        {3, SIGUSR1, "fate end0 signal persist finish3 "},
+        {0, 0, "finish0 "},
+        {0, -1, "finish0 "},
+        {3, 0, "end0 program meet "},
+        {3, -1, "end0 program meet "},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct policy_log l;
+        struct dlr_policy *p = policy_running(&l);
+
+        dlr_policy_started(p, 0);
+        dlr_policy_warning_asked(p);
+        if (rows[i].code)
+            dlr_policy_worker_exit(p, 0, 1, rows[i].code << 8, 100);
+        dlr_policy_step_ended(p, 0, rows[i].code, 150);
+        assert_string_equal(l.text, "");
+        if (rows[i].sig >= 0)
+            dlr_policy_warned(p, rows[i].sig, 200);
+        if (rows[i].sig > 0)
+            dlr_policy_fate(p, DLR_FATE_RUNS, 300);
+        else
+            dlr_policy_tick(p, dlr_policy_deadline_ms(p));
+        policy_all_clean(p, 0, 10000);
+        dlr_policy_persisted(p, 10100);
+        if (strcmp(l.text, rows[i].log) != 0)
+            fail_msg("row %u: %s", i, l.text);
+        dlr_policy_free(p);
+    }
+}
+
+/* The task had died before slurmctld's word on the signal was there; ten minutes later
+ * a failure is one again.
+ */
+static void such_a_signal_explains_a_failure_that_was_heard_first(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_worker_exit(p, 0, 1, SIGUSR1, 100);
+    dlr_policy_warned(p, SIGUSR1, 150);
+    policy_all_clean(p, 0, 300);
+    dlr_policy_persisted(p, 400);
+    assert_string_equal(l.text, "end0 program persist finish138 ");
+    dlr_policy_free(p);
+
+    p = policy_running(&l);
+    dlr_policy_started(p, 0);
+    dlr_policy_warned(p, SIGUSR1, 100);
+    dlr_policy_worker_exit(p, 0, 1, 7 << 8, 700000);
+    policy_all_clean(p, 0, 700100);
+    assert_string_equal(l.text, "end0 program meet ");
+    dlr_policy_free(p);
+}
+
 static void slurmctld_that_does_not_answer_ends_no_wait(void **state)
 {
     struct policy_log l;
@@ -581,6 +695,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_step_ends_and_slurmctld_decides),
+        cmocka_unit_test(another_signal_near_the_jobs_end_is_like_sigterm),
+        cmocka_unit_test(an_end_waits_for_slurmctlds_word_on_such_a_signal),
+        cmocka_unit_test(such_a_signal_explains_a_failure_that_was_heard_first),
         cmocka_unit_test(slurmctld_that_does_not_answer_ends_no_wait),
         cmocka_unit_test(a_step_that_has_had_its_time_is_not_started_again),
         cmocka_unit_test(word_that_comes_after_the_first_end_counts),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build: wrap=dlr_user_line,dlr_sup_send_all,dlr_sup_agents_shutdown,dlr_sup_start_slurm,dlr_sup_watch,dlr_sup_unwatch,dlr_proc_reap,dlr_sup_file_text,dlr_sup_file_call,dlr_sup_file_do,dlr_journal_event,dlr_journal_last,dlr_journal_end_missing,dlr_policy_is_alive,dlr_policy_is_lost,dlr_policy_has_sigterm,dlr_policy_phase,dlr_policy_signal,dlr_policy_sigterm,dlr_policy_requeue_limit,dlr_policy_requeue_cancel,dlr_policy_requeue_with_job */
+/* build: wrap=dlr_user_line,dlr_sup_send_all,dlr_sup_agents_shutdown,dlr_sup_start_slurm,dlr_sup_watch,dlr_sup_unwatch,dlr_proc_reap,dlr_sup_file_text,dlr_sup_file_call,dlr_sup_file_do,dlr_journal_event,dlr_journal_last,dlr_journal_end_missing,dlr_policy_is_alive,dlr_policy_is_lost,dlr_policy_has_sigterm,dlr_policy_phase,dlr_policy_signal,dlr_policy_sigterm,dlr_policy_requeue_limit,dlr_policy_requeue_cancel,dlr_policy_requeue_with_job,dlr_policy_warned,dlr_policy_warning_asked,dlr_policy_fate,dlr_policy_round */
 /* The end of a run: who is told of it and in which order, which nodes a requeue does
  * without, and where a signal goes. Around mpi_launcher/supervisor/ending nothing but
  * names of who was called.
@@ -207,6 +207,25 @@ void __wrap_dlr_policy_requeue_with_job(struct dlr_policy *p, int64_t ms)
 {
     note("policy:leaves");
 }
+void __wrap_dlr_policy_warned(struct dlr_policy *p, int sig, int64_t now_ms);
+void __wrap_dlr_policy_warned(struct dlr_policy *p, int sig, int64_t now_ms)
+{
+    note("policy:warned:%d", sig);
+}
+void __wrap_dlr_policy_warning_asked(struct dlr_policy *p);
+void __wrap_dlr_policy_warning_asked(struct dlr_policy *p)
+{
+}
+void __wrap_dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms);
+void __wrap_dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t now_ms)
+{
+    note("policy:fate:%d", (int)fate);
+}
+uint32_t __wrap_dlr_policy_round(const struct dlr_policy *p);
+uint32_t __wrap_dlr_policy_round(const struct dlr_policy *p)
+{
+    return 0;
+}
 
 static void on_ends(void *arg)
 {
@@ -331,6 +350,65 @@ static void an_end_by_a_signal_is_not_kept(void **state)
     dlr_sup_ending_signal(ending, SIGINT);
     dlr_sup_finish(ending, 130, NULL);
     assert_string_equal(told, "policy:2 ends last:end ended shutdown agents");
+}
+
+static void warned(const char *round_and_signal)
+{
+    json_t *msg = json_loads(round_and_signal, 0, NULL);
+
+    dlr_sup_on_warned(ending, msg);
+    json_decref(msg);
+}
+
+/* Each node says it; slurmctld is asked once. */
+static void a_signal_counts_when_the_job_is_near_its_end(void **state)
+{
+    static const struct {
+        const char *says; /* slurmctld; NULL: nothing */
+        const char *want;
+    } rows[] = {
+        {"runs 57\n", "journal:warned policy:warned:10 policy:fate:0"},
+        {"runs -3\n", "journal:warned policy:warned:10 policy:fate:0"},
+        {"runs 86400\n",
+         "policy:warned:0 policy:fate:0"}, /* scancel -s USR1: somebody wants a word */
+        {"runs\n", "policy:warned:0 policy:fate:0"},
+        {"", "policy:warned:0 policy:fate:0"},
+        {NULL, "policy:warned:0 policy:fate:0"},
+        {"preempted 86400\n", "journal:warned policy:warned:10 policy:fate:1"},
+        {"ends -3\n", "journal:warned policy:warned:10 policy:fate:2"},
+    };
+
+    for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        ending->term.ask.pid = 1; /* it is being asked */
+        ending->term.warned_ms = 0;
+        warned("{\"round\":0,\"signal\":10}");
+        warned("{\"round\":0,\"signal\":12}");
+        assert_int_equal(ending->term.warning, 10);
+        told[0] = '\0';
+        ending->term.ask.pid = 0;
+        dlr_sup_fate_told(ending, rows[i].says);
+        assert_string_equal(told, rows[i].want);
+        assert_int_equal(ending->term.warning, 0);
+        warned("{\"round\":0,\"signal\":10}"); /* of another node, later */
+        assert_string_equal(told, rows[i].want);
+    }
+    ending->term.warned_ms = 0;
+    told[0] = '\0';
+    warned("{\"round\":1,\"signal\":10}");
+    warned("{\"round\":0,\"signal\":0}");
+    warned("{\"round\":0,\"signal\":4096}");
+    warned("{\"signal\":10}");
+    assert_string_equal(told, "");
+}
+
+/* The answer is on its way: a script that requeues itself would find the run done. */
+static void an_end_while_such_a_signal_is_asked_about_is_not_kept(void **state)
+{
+    ending->term.ask.pid = 1;
+    dlr_sup_warned(ending, SIGUSR1);
+    dlr_sup_finish(ending, 0, NULL);
+    assert_string_equal(told, "ends journal:end ended shutdown agents");
+    ending->term.ask.pid = 0;
 }
 
 static void a_requeue_does_without_nodes_that_are_of_no_use(void **state)
@@ -490,6 +568,8 @@ int main(void)
         T(the_end_is_kept_before_the_agents_are_told),
         T(the_next_supervisor_gets_the_line_of_the_end),
         T(an_end_by_a_signal_is_not_kept),
+        T(a_signal_counts_when_the_job_is_near_its_end),
+        T(an_end_while_such_a_signal_is_asked_about_is_not_kept),
         T(a_requeue_does_without_nodes_that_are_of_no_use),
         T(a_job_that_is_requeued_says_no_reason),
         T(who_is_deposed_asks_for_no_requeue),
