@@ -34,7 +34,7 @@ _dlrover_value() { # OPTION CURRENT
                 printf '%s\n' job-*/*/events.jsonl | sed -n 's|^job-[^*/]*/\([^*]*\)/.*|\1|p')" -- "$2"))
             ;;
         --event)
-            COMPREPLY=($(compgen -W "start node_up node_dead term auth_failures name_taken no_memory lease_expired unprotected protected suspended resumed still stacks moves rendezvous rendezvous_failed
+            COMPREPLY=($(compgen -W "start node_up node_dead term warned auth_failures name_taken no_memory lease_expired unprotected protected suspended resumed still stacks moves rendezvous rendezvous_failed
                 check inject links plan copy_failed prepared launch ranks ranks_missing renamed running restored restore_failed resized gone_back marked_bad torn copy_bad copy_remade no_vetted_slot save_failed
                 first_step saving cadence overdue every_step network progress warm worker_exit round_end explained cleared persist persisted requeue
                 requeued requeue_failed takeover deposed agent_back adopted controller_away controller_back topology end" -- "$2"))
