@@ -213,8 +213,8 @@ END
     run -1 "$dlrover" "${words[@]}" --layers=1 --gpu-mem=8g
     [[ $output == *"does not fit: each GPU misses 16.2 GiB"* ]]
     while IFS=';' read -r line says; do
-        read -ra bad <<<"$line"
-        run -2 "$dlrover" "${bad[@]}"
+        read -ra wrong <<<"$line"
+        run -2 "$dlrover" "${wrong[@]}"
         [[ $output == "dlrover chunk: "*"$says"*" (see 'dlrover help chunk')" ]] || { echo "$output"; return 1; }
         [[ ${#lines[@]} -eq 1 ]]
     done <<'END'

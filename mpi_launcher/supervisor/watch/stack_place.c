@@ -51,8 +51,9 @@ static int worth(const struct dlr_stack_tree *tree, const struct dlr_stack_node 
     const struct dlr_stack_node *second = leaf;
     const char *frame = frame_of(tree, leaf);
 
-    while (above(tree, second) && above(tree, second)->parent >= 0)
-        second = above(tree, second);
+    for (const struct dlr_stack_node *n = above(tree, leaf); n && n->parent >= 0;
+         n = above(tree, n))
+        second = n;
     return 4 * !dlr_after(second->frame, "thread '") +
            2 * !dlr_after(leaf->frame, "[wait") + (frame && is_python(frame));
 }

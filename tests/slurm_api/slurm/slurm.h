@@ -54,7 +54,7 @@ void slurm_hostlist_destroy(HOSTLIST hl);
 typedef struct {
     char *batch_host, *exc_nodes, *mem_per_tres, *nodes, *partition, *req_nodes;
     uint32_t job_id, job_state, num_cpus, num_nodes, num_tasks, restart_cnt;
-    time_t preempt_time, submit_time;
+    time_t preempt_time, submit_time, end_time;
     uint64_t bitflags, pn_min_memory;
     uint16_t ntasks_per_node, requeue;
 } slurm_job_info_t;
