@@ -46,7 +46,8 @@ static void child(const struct dlr_spawn *spawn, int null_fd, int report_fd,
         fcntl(PASS_FD, F_SETFD, 0);
     else if (spawn->pass_fd >= 0)
         dup2(spawn->pass_fd, PASS_FD);
-    close_range(spawn->pass_fd >= 0 ? PASS_FD + 1 : PASS_FD, ~0U, CLOSE_RANGE_CLOEXEC);
+    close_range(spawn->pass_fd >= 0 ? PASS_FD + 1 : PASS_FD, ~0U,
+                spawn->at_once ? 0 : CLOSE_RANGE_CLOEXEC);
     execv(spawn->argv[0], (char *const *)spawn->argv);
     rc = errno;
     (void)!write(report_fd, &rc, sizeof(rc));
@@ -75,7 +76,7 @@ int dlr_spawn(const struct dlr_spawn *spawn, pid_t *ret_pid, int *ret_pidfd,
         child(spawn, null_fd, out, parent);
     close(out);
     out = -1;
-    if (dlr_read_all(in, &failed, sizeof(failed)) == 0) {
+    if (!spawn->at_once && dlr_read_all(in, &failed, sizeof(failed)) == 0) {
         waitpid(pid, NULL, 0);
         return dlr_fail(err, -failed, "cannot run '%s': %s", spawn->argv[0],
                         strerror(failed));

@@ -106,7 +106,8 @@ static int start(struct dlr_agent_tasks *tasks, const char *ranks, struct dlr_er
                           "--ranks",
                           ranks,
                           NULL};
-    struct dlr_spawn spawn = {.argv = argv, .pass_fd = -1};
+    /* The reader may lie where the tasks wait: beats and leases go on meanwhile. */
+    struct dlr_spawn spawn = {.argv = argv, .pass_fd = -1, .at_once = true};
     int pair[2], rc;
 
     if (pipe2(pair, O_CLOEXEC) < 0)
