@@ -327,6 +327,12 @@ DLR_GUARD(tasks_have_sigterm)
     return dlr_policy_tasks_heed(p, e->now_ms);
 }
 
+/* And not another signal, which was to warn them: they may go on. */
+DLR_GUARD(tasks_have_sigterm_itself)
+{
+    return dlr_policy_tasks_heed(p, e->now_ms) && !p->sigterm.warning;
+}
+
 /* The agents' word that it came may be on its way. */
 DLR_GUARD(sigterm_is_not_explained)
 {

@@ -68,6 +68,7 @@ DLR_GUARD(the_failure_was_the_last);
 DLR_GUARD(the_wait_was_for_a_requeue);
 /* SIGTERM */
 DLR_GUARD(tasks_have_sigterm);
+DLR_GUARD(tasks_have_sigterm_itself);
 DLR_GUARD(sigterm_is_not_explained);
 DLR_GUARD(a_signal_is_asked_about);
 DLR_GUARD(sigterm_explains_the_end);

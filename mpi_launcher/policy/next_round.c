@@ -137,7 +137,7 @@ DLR_ACTION(finish_no_copy)
 DLR_ACTION(launch)
 {
     p->ended = p->ended_early = p->exit_unexplained = p->started = p->stepped =
-        p->killed = p->said_stop = false;
+        p->killed = p->said_stop = p->sigterm.asked = false;
     p->launch_ms = e->now_ms;
     p->exit_code = p->sigterm.code = 0;
     p->ops.launch(p->arg, p->round);

@@ -99,7 +99,7 @@ const struct dlr_policy_rule dlr_policy_rules[] = {
     R(RUN, WATCH_LOST, always, end_unwatched, END),
     R(RUN, STEPD_LOST, stepds_die_rarely, end_for_the_stepd, END),
     R(RUN, AGENTS_GONE, always, end_without_agents, AGAIN),
-    R(RUN, HANG, tasks_have_sigterm, nothing, SAME),
+    R(RUN, HANG, tasks_have_sigterm_itself, nothing, SAME),
     R(RUN, HANG, always, end_for_the_hang, END),
     R(RUN, STEP_ENDED, tasks_have_sigterm, ask_after_the_end, SAME),
     R(RUN, STEP_ENDED, a_signal_is_asked_about, await_the_reason, SAME),

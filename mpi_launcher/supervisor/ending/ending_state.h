@@ -30,6 +30,7 @@ struct dlr_sup_term {
     int64_t last_ms; /* SIGTERM came to a step; 0: never */
     int warning;     /* another signal did, and slurmctld is asked; 0: none */
     int64_t warned_ms;
+    uint32_t warned_round; /* that "warning" came in */
 };
 
 struct dlr_sup_ending {

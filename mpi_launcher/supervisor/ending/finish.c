@@ -50,7 +50,8 @@ static void run_rest(struct dlr_sup_ending *ending, int code)
 void dlr_sup_finish(struct dlr_sup_ending *ending, int code, const char *why)
 {
     int64_t now = dlr_sup_now();
-    bool requeued = ending->requeue_asked && ending->wanted_signal;
+    bool requeued = ending->requeue_asked && ending->wanted_signal && !ending->asking &&
+                    !ending->leave.waits;
     bool rest = ending->script_lost && !ending->wanted_signal;
     bool lasts = /* else it is not kept by itself */
         !rest && !ending->wanted_signal && !ending->term.warning &&

@@ -48,7 +48,8 @@ static void tell_warning(struct dlr_sup_ending *ending, int sig)
 {
     enum dlr_phase phase = dlr_policy_phase(ending->policy);
 
-    if (phase != DLR_PHASE_RUN && phase != DLR_PHASE_END) {
+    if ((phase != DLR_PHASE_RUN && phase != DLR_PHASE_END) ||
+        ending->term.warned_round != dlr_policy_round(ending->policy)) {
         dlr_policy_warned(ending->policy, 0, dlr_sup_now());
         return;
     }
@@ -143,6 +144,7 @@ void dlr_sup_warned(struct dlr_sup_ending *ending, int sig)
     if (!ending->term.ask.pid)
         return;
     ending->term.warning = sig;
+    ending->term.warned_round = dlr_policy_round(ending->policy);
     dlr_policy_warning_asked(ending->policy);
 }
 

@@ -187,6 +187,27 @@ static void such_a_signal_explains_a_failure_that_was_heard_first(void **state)
     dlr_policy_free(p);
 }
 
+/* SIGTERM's tasks are left to it; those that another signal has warned may go on, and hang. */
+static void a_hang_after_such_a_signal_is_one(void **state)
+{
+    struct policy_log l;
+    struct dlr_policy *p = policy_running(&l);
+
+    dlr_policy_started(p, 0);
+    dlr_policy_warned(p, SIGUSR1, 100);
+    dlr_policy_hang(p, 0, "rank 1 is stopped", "", 200);
+    assert_string_equal(l.text, "end0 hang ");
+    dlr_policy_free(p);
+
+    p = policy_running(&l);
+    dlr_policy_started(p, 0);
+    dlr_policy_warned(p, SIGUSR1, 100);
+    dlr_policy_sigterm(p, false, LIMIT_MS, 150);
+    dlr_policy_hang(p, 0, "rank 1 is stopped", "", 200);
+    assert_string_equal(l.text, "");
+    dlr_policy_free(p);
+}
+
 static void slurmctld_that_does_not_answer_ends_no_wait(void **state)
 {
     struct policy_log l;
@@ -698,6 +719,7 @@ int main(void)
         cmocka_unit_test(another_signal_near_the_jobs_end_is_like_sigterm),
         cmocka_unit_test(an_end_waits_for_slurmctlds_word_on_such_a_signal),
         cmocka_unit_test(such_a_signal_explains_a_failure_that_was_heard_first),
+        cmocka_unit_test(a_hang_after_such_a_signal_is_one),
         cmocka_unit_test(slurmctld_that_does_not_answer_ends_no_wait),
         cmocka_unit_test(a_step_that_has_had_its_time_is_not_started_again),
         cmocka_unit_test(word_that_comes_after_the_first_end_counts),

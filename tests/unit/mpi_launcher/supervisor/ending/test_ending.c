@@ -221,10 +221,12 @@ void __wrap_dlr_policy_fate(struct dlr_policy *p, enum dlr_fate fate, int64_t no
 {
     note("policy:fate:%d", (int)fate);
 }
+static uint32_t round_now;
+
 uint32_t __wrap_dlr_policy_round(const struct dlr_policy *p);
 uint32_t __wrap_dlr_policy_round(const struct dlr_policy *p)
 {
-    return 0;
+    return round_now;
 }
 
 static void on_ends(void *arg)
@@ -392,6 +394,15 @@ static void a_signal_counts_when_the_job_is_near_its_end(void **state)
         warned("{\"round\":0,\"signal\":10}"); /* of another node, later */
         assert_string_equal(told, rows[i].want);
     }
+    ending->term.ask.pid = 1;
+    ending->term.warned_ms = 0;
+    warned("{\"round\":0,\"signal\":10}");
+    told[0] = '\0';
+    ending->term.ask.pid = 0;
+    round_now = 1; /* whose tasks never had it */
+    dlr_sup_fate_told(ending, "runs 57\n");
+    round_now = 0;
+    assert_string_equal(told, "policy:warned:0 policy:fate:0");
     ending->term.warned_ms = 0;
     told[0] = '\0';
     warned("{\"round\":1,\"signal\":10}");
@@ -446,6 +457,19 @@ static void a_job_that_is_requeued_says_no_reason(void **state)
     dlr_sup_finish(ending, 143, "by a signal");
     assert_string_equal(
         told, "policy:15 ends last:requeued ended shutdown,keep_memory agents");
+}
+
+/* While slurmctld is only asked for memory, or others end, no requeue is on its way. */
+static void a_job_that_is_cancelled_before_its_requeue_is_not_requeued(void **state)
+{
+    dlr_sup_requeue(ending, "too few nodes");
+    ending->asking = true;
+    told[0] = '\0';
+    dlr_sup_ending_signal(ending, SIGTERM);
+    dlr_sup_finish(ending, 143, "by a signal");
+    ending->asking = false;
+    assert_non_null(strstr(told, "last:end "));
+    assert_null(strstr(told, "last:requeued"));
 }
 
 /* It was cut off, and has a successor: what that asks for is the job's only requeue. */
@@ -572,6 +596,7 @@ int main(void)
         T(an_end_while_such_a_signal_is_asked_about_is_not_kept),
         T(a_requeue_does_without_nodes_that_are_of_no_use),
         T(a_job_that_is_requeued_says_no_reason),
+        T(a_job_that_is_cancelled_before_its_requeue_is_not_requeued),
         T(who_is_deposed_asks_for_no_requeue),
         T(where_the_script_is_lost_a_requeue_runs_the_rest_of_it),
         T(a_requeue_that_is_being_asked_for_is_not_asked_twice),
