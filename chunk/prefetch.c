@@ -95,9 +95,9 @@ static void come_earlier(struct room *r, const struct dlr_chunk_move *m, uint32_
     *begin = before;
 }
 
-/* The last time that the chunk goes before it comes at moves[i]. */
-static uint32_t since_of(const struct room *r, const struct dlr_chunk_move *moves,
-                         uint32_t n, uint32_t i)
+/* Where the last time that the chunk goes before it comes at moves[i] has ended. */
+static uint32_t gone_before(const struct room *r, const struct dlr_chunk_move *moves,
+                            uint32_t n, uint32_t i)
 {
     for (uint32_t k = 1; k < n; k++) {
         const struct dlr_chunk_move *m = &moves[(i + n - k) % n];
@@ -106,6 +106,36 @@ static uint32_t since_of(const struct room *r, const struct dlr_chunk_move *move
             return gone_at(r, m);
     }
     return moves[i].moment;
+}
+
+static bool is_taken(const struct dlr_chunk_iteration *it, uint32_t moment,
+                     uint32_t chunk)
+{
+    const struct dlr_chunk_moment *m = &it->moments[moment];
+
+    for (uint32_t i = m->first; i < m->first + m->count; i++)
+        if (it->uses[i].chunk == chunk && it->uses[i].intent == DLR_CHUNK_TAKE)
+            return true;
+    return false;
+}
+
+/* From which moment on the chunk may come at moves[i]: it has gone, and the host has
+ * changed what it took. Copies begin only so early, so no more is looked at.
+ */
+static uint32_t since_of(const struct room *r, const struct dlr_chunk_move *moves,
+                         uint32_t n, uint32_t i)
+{
+    const uint32_t gone = gone_before(r, moves, n, i);
+    uint32_t since = moves[i].moment;
+
+    for (unsigned k = 0; k < DLR_CHUNK_PREFETCH_MOMENTS && since != gone; k++) {
+        const uint32_t before = (since + r->it->n - 1) % r->it->n;
+
+        if (is_taken(r->it, before, moves[i].chunk))
+            break;
+        since = before;
+    }
+    return since;
 }
 
 /* The copies as the policy makes them: what comes, comes in the moment of its use. */

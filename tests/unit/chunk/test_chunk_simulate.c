@@ -476,8 +476,9 @@ static void mark_moves(const struct dlr_chunk_move *moves, uint32_t n)
     }
 }
 
-/* Each chunk has its uses, no moment has more than its budget. How many chunks of those
- * that come are there so many moments before.
+/* Each chunk has its uses, and is not there, nor on its way, where the host takes it; no
+ * moment has more than its budget. How many chunks of those that come are there so many
+ * moments before.
  */
 static unsigned copies_fit(uint64_t arena, const char *policy, unsigned early)
 {
@@ -509,6 +510,8 @@ static unsigned copies_fit(uint64_t arena, const char *policy, unsigned early)
                 moves_ever |= moves[i].chunk == c;
             if (u && u->intent != DLR_CHUNK_TAKE && moves_ever)
                 assert_true(there[c][t]);
+            if (u && u->intent == DLR_CHUNK_TAKE)
+                assert_false(there[c][t]);
             for (uint32_t k = 0; k < it.n && !moves_ever && !there[c][t]; k++)
                 there[c][t] = use_at(k, c) && use_at(k, c)->intent != DLR_CHUNK_TAKE;
             sum += there[c][t] ? bytes[c] : 0;
@@ -528,6 +531,64 @@ static void copies_begin_early_and_never_take_more_than_the_budget(void **state)
         copies_fit(dlr_chunk_least(&it) + rand() % 8, dlr_chunk_policy_at(k % 6)->name,
                    0);
     }
+}
+
+/* So many layers, each a chunk of one byte, with Adam on the host in one moment or in one
+ * for each.
+ */
+static void make_layers(unsigned layers, bool one)
+{
+    empty(layers);
+    for (unsigned k = 0; k < layers; k++) {
+        bytes[k] = 1;
+        add_moment("F", k, 0);
+        add_use(k, DLR_CHUNK_READ);
+    }
+    for (unsigned k = layers; k-- > 0;) {
+        add_moment("B", k, 0);
+        add_use(k, DLR_CHUNK_WRITE);
+    }
+    for (unsigned k = 0; k < layers; k++) {
+        if (k == 0 || !one)
+            add_moment("Adam", k, 0);
+        add_use(k, DLR_CHUNK_TAKE);
+    }
+}
+
+/* Moments between the beginning of the copy and this use of the chunk. */
+static unsigned ahead(uint64_t arena, uint32_t chunk, uint32_t moment)
+{
+    struct dlr_chunk_shortage shortage;
+    struct dlr_chunk_copy *copies = NULL;
+    struct dlr_err err = {0};
+    uint32_t n = 0;
+    unsigned moments_ahead = UINT32_MAX;
+
+    assert_int_equal(dlr_chunk_prefetch(&it, arena, dlr_chunk_policy_at(0), &copies, &n,
+                                        &shortage, &err),
+                     0);
+    for (uint32_t i = 0; i < n; i++)
+        if (copies[i].up && copies[i].chunk == chunk && copies[i].end == moment)
+            moments_ahead = (moment + it.n - copies[i].begin) % it.n;
+    free(copies);
+    return moments_ahead;
+}
+
+/* Not for lack of room: before, the copy would be of what Adam is about to change. */
+static void no_chunk_comes_before_the_host_has_changed_it(void **state)
+{
+    for (unsigned layers = 1; layers <= 6; layers++)
+        for (unsigned one = 0; one < 2; one++)
+            for (uint64_t arena = 1; arena <= layers + 1; arena++) {
+                make_layers(layers, one);
+                copies_fit(arena, NULL, 0);
+            }
+    make_layers(4, true);
+    for (unsigned k = 0; k < 4; k++)
+        assert_int_equal(ahead(5, k, k), k);
+    make_layers(2, false);
+    assert_int_equal(ahead(3, 0, 0), 1);
+    assert_int_equal(ahead(3, 1, 1), 1);
 }
 
 /* All of them, where memory is twice the least; with the least itself 113 of 127. */
@@ -615,6 +676,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(it_says_no_exactly_where_a_run_would_fail),
         cmocka_unit_test(a_shortage_is_said_in_a_line),
         cmocka_unit_test(copies_begin_early_and_never_take_more_than_the_budget),
+        cmocka_unit_test(no_chunk_comes_before_the_host_has_changed_it),
         cmocka_unit_test(chunks_come_two_operators_ahead_where_there_is_room),
         cmocka_unit_test(no_choice_loads_less_than_the_furthest_next_use),
         cmocka_unit_test(policies_have_names),
