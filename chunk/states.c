@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tensor's state follows from its counters; a chunk has a count of its tensors in each
- * state. Only set_state() changes either.
+ * state, and of complete ones. Only set_state() and set_complete() change either.
  */
 #include "chunk/states.h"
 
@@ -12,11 +12,12 @@ struct tensor {
     enum dlr_chunk_state state;
     uint32_t uses[2];           /* by pass, not ended */
     uint32_t forward, backward; /* passes that have ended since FWD began */
+    bool complete;              /* its gradient, since then; also once it is dropped */
 };
 
 struct chunk {
     uint32_t of[DLR_CHUNK_STATES]; /* tensors in each state */
-    uint32_t trained;              /* tensors that get a gradient */
+    uint32_t trained, complete;    /* tensors that get a gradient, and have it */
 };
 
 struct dlr_chunk_states {
@@ -75,12 +76,44 @@ static void set_state(struct dlr_chunk_states *s, struct tensor *t,
     t->state = state;
 }
 
+static void set_complete(struct dlr_chunk_states *s, struct tensor *t, bool complete)
+{
+    for (uint32_t c = t->span.chunk; c < t->span.chunk + t->span.chunks; c++)
+        s->per_chunk[c].complete += complete - t->complete;
+    t->complete = complete;
+}
+
 static void set_all(struct dlr_chunk_states *s, enum dlr_chunk_state from,
                     enum dlr_chunk_state to)
 {
     for (uint32_t i = 0; i < s->n; i++)
         if (s->tensors[i].state == from)
             set_state(s, &s->tensors[i], to);
+}
+
+/* Adam has made parameters where gradients were. Without it there are none. */
+static void begin_fwd(struct dlr_chunk_states *s)
+{
+    set_all(s, DLR_CHUNK_HOLD_AFTER_BWD,
+            s->stage == DLR_CHUNK_ADAM ? DLR_CHUNK_HOLD : DLR_CHUNK_FREE);
+    for (uint32_t i = 0; i < s->n; i++) {
+        set_complete(s, &s->tensors[i], false);
+        s->tensors[i].forward = s->tensors[i].backward = 0;
+    }
+}
+
+/* No backward pass is still to come: what any has given is the gradient. */
+static void begin_adam(struct dlr_chunk_states *s)
+{
+    for (uint32_t i = 0; i < s->n; i++) {
+        struct tensor *t = &s->tensors[i];
+
+        if (t->backward == 0 || t->span.frozen)
+            continue;
+        set_complete(s, t, true);
+        if (t->state == DLR_CHUNK_HOLD)
+            set_state(s, t, DLR_CHUNK_HOLD_AFTER_BWD);
+    }
 }
 
 static bool may_follow(enum dlr_chunk_stage from, enum dlr_chunk_stage to)
@@ -100,11 +133,10 @@ int dlr_chunk_states_stage(struct dlr_chunk_states *s, enum dlr_chunk_stage stag
         return dlr_fail(err, -EBUSY, "%u tensor(s) in use at the end of %s", s->in_use,
                         stage_names[s->stage]);
     set_all(s, DLR_CHUNK_HOLD_AFTER_FWD, DLR_CHUNK_HOLD);
-    if (stage == DLR_CHUNK_FWD) {
-        set_all(s, DLR_CHUNK_HOLD_AFTER_BWD, DLR_CHUNK_HOLD);
-        for (uint32_t i = 0; i < s->n; i++)
-            s->tensors[i].forward = s->tensors[i].backward = 0;
-    }
+    if (stage == DLR_CHUNK_FWD)
+        begin_fwd(s);
+    else if (stage == DLR_CHUNK_ADAM)
+        begin_adam(s);
     s->stage = stage;
     return 0;
 }
@@ -125,7 +157,7 @@ int dlr_chunk_states_access(struct dlr_chunk_states *s, uint32_t tensor,
         return dlr_fail(err, -EINVAL, "tensor %u is used in a %s pass, in the stage %s",
                         tensor, pass == DLR_CHUNK_FORWARD ? "forward" : "backward",
                         stage_names[s->stage]);
-    if (t->state == DLR_CHUNK_HOLD_AFTER_BWD)
+    if (t->complete)
         return dlr_fail(err, -ESTALE,
                         "tensor %u is used after its gradient was complete", tensor);
     t->uses[pass]++;
@@ -162,7 +194,8 @@ int dlr_chunk_states_release(struct dlr_chunk_states *s, uint32_t tensor,
     if (t->uses[0] + t->uses[1] > 0)
         return 0;
     set_state(s, t, state_after(s, t));
-    return t->state == DLR_CHUNK_HOLD_AFTER_BWD;
+    set_complete(s, t, t->state == DLR_CHUNK_HOLD_AFTER_BWD);
+    return t->complete;
 }
 
 int dlr_chunk_states_drop(struct dlr_chunk_states *s, uint32_t tensor)
@@ -181,6 +214,7 @@ uint32_t dlr_chunk_states_reset(struct dlr_chunk_states *s)
         struct tensor *t = &s->tensors[i];
 
         t->uses[0] = t->uses[1] = 0;
+        set_complete(s, t, false);
         gone += t->state == DLR_CHUNK_HOLD_AFTER_BWD;
         if (t->state == DLR_CHUNK_HOLD_AFTER_BWD)
             set_state(s, t, DLR_CHUNK_FREE);
@@ -227,5 +261,5 @@ bool dlr_chunk_states_reducible(const struct dlr_chunk_states *s, uint32_t chunk
 
     if (c->trained == 0)
         return false;
-    return c->of[DLR_CHUNK_HOLD_AFTER_BWD] == c->trained || s->stage == DLR_CHUNK_ADAM;
+    return c->complete == c->trained || s->stage == DLR_CHUNK_ADAM;
 }

@@ -53,16 +53,17 @@ int dlr_chunk_states_new(const struct dlr_chunk_span *spans, uint32_t n,
 struct dlr_chunk_states *dlr_chunk_states_free(struct dlr_chunk_states *s);
 
 /* To FWD from any stage (another micro-batch, an evaluation), from FWD to BWD, from BWD
- * to ADAM. What FWD used is HOLD from its end on; what BWD completed is HOLD at the
- * beginning of the next FWD. -EINVAL: no such step; -EBUSY: a tensor is in use. With
- * text.
+ * to ADAM. What FWD used is HOLD from its end on. At the beginning of ADAM all with a
+ * backward pass are complete. At the beginning of the next FWD what was complete is HOLD
+ * behind ADAM, else FREE: the caller has taken the gradient. -EINVAL: no such step;
+ * -EBUSY: a tensor is in use. With text.
  */
 int dlr_chunk_states_stage(struct dlr_chunk_states *s, enum dlr_chunk_stage stage,
                            struct dlr_err *err);
 
 /* One more use. 1: it had no value, which the caller makes before it is read; else 0.
- * -ESTALE: its gradient is complete and lies in the parameter's place; -EINVAL: the
- * stage has no such pass. With text.
+ * -ESTALE: its gradient is complete, and took the parameter's place; -EINVAL: the stage
+ * has no such pass. With text.
  */
 int dlr_chunk_states_access(struct dlr_chunk_states *s, uint32_t tensor,
                             enum dlr_chunk_pass pass, struct dlr_err *err);
@@ -74,7 +75,7 @@ int dlr_chunk_states_access(struct dlr_chunk_states *s, uint32_t tensor,
 int dlr_chunk_states_release(struct dlr_chunk_states *s, uint32_t tensor,
                              enum dlr_chunk_pass pass, struct dlr_err *err);
 
-/* Its value is gone. -EBUSY: it is in use. */
+/* Its value, or its gradient, is gone; it stays complete. -EBUSY: it is in use. */
 int dlr_chunk_states_drop(struct dlr_chunk_states *s, uint32_t tensor);
 
 /* After an exception, in any stage: no use is left, the stage is IDLE. What was not

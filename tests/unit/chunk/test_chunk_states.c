@@ -215,17 +215,71 @@ static void another_micro_batch_and_an_evaluation_begin_with_forward(void **stat
 
     for (unsigned batch = 0; batch < 3; batch++) {
         go(s, DLR_CHUNK_FWD);
-        use(s, 0, FORWARD);
+        is(s, 0, DLR_CHUNK_FREE); /* the gradient took its place */
+        assert_true(dlr_chunk_states_empty(s, 0));
+        assert_int_equal(begin(s, 0, FORWARD), 1);
+        end(s, 0, FORWARD);
         go(s, DLR_CHUNK_BWD);
-        assert_int_equal(use(s, 0, BACKWARD), 1);
+        assert_int_equal(begin(s, 0, BACKWARD), 0);
+        assert_int_equal(end(s, 0, BACKWARD), 1);
     }
+    go(s, DLR_CHUNK_ADAM);
     go(s, DLR_CHUNK_FWD);
-    use(s, 0, FORWARD);
+    is(s, 0, HOLD); /* and Adam the gradient's */
+    assert_int_equal(begin(s, 0, FORWARD), 0);
+    end(s, 0, FORWARD);
     go(s, DLR_CHUNK_FWD); /* that was an evaluation */
     is(s, 0, HOLD);
     use(s, 0, FORWARD);
     go(s, DLR_CHUNK_BWD);
     assert_int_equal(use(s, 0, BACKWARD), 1);
+    dlr_chunk_states_free(s);
+}
+
+static void what_is_dropped_once_complete_stays_complete(void **state)
+{
+    struct dlr_chunk_states *s = make();
+
+    go(s, DLR_CHUNK_FWD);
+    use(s, 0, FORWARD);
+    use(s, 1, FORWARD);
+    go(s, DLR_CHUNK_BWD);
+    assert_int_equal(use(s, 0, BACKWARD), 1);
+    assert_int_equal(dlr_chunk_states_drop(s, 0), 0);
+    is(s, 0, DLR_CHUNK_FREE);
+    assert_int_equal(begin(s, 0, FORWARD), -ESTALE);
+    assert_int_equal(begin(s, 0, BACKWARD), -ESTALE);
+    assert_false(dlr_chunk_states_reducible(s, 0));
+    assert_int_equal(use(s, 1, BACKWARD), 1);
+    assert_true(dlr_chunk_states_reducible(s, 0)); /* none is still to come */
+    go(s, DLR_CHUNK_ADAM);
+    go(s, DLR_CHUNK_FWD);
+    assert_int_equal(begin(s, 0, FORWARD), 1);
+    assert_int_equal(begin(s, 1, FORWARD), 0);
+    dlr_chunk_states_free(s);
+}
+
+/* As where one of two outputs went nowhere. */
+static void a_gradient_of_fewer_passes_than_forward_ones_is_there_in_adam(void **state)
+{
+    struct dlr_chunk_states *s = make();
+
+    go(s, DLR_CHUNK_FWD);
+    for (unsigned k = 0; k < 2; k++) {
+        use(s, 3, FORWARD);
+        use(s, 5, FORWARD);
+    }
+    use(s, 0, FORWARD);
+    go(s, DLR_CHUNK_BWD);
+    assert_int_equal(use(s, 3, BACKWARD), 0);
+    assert_int_equal(use(s, 5, BACKWARD), 0);
+    is(s, 3, HOLD);
+    go(s, DLR_CHUNK_ADAM);
+    is(s, 3, AFTER_BWD);
+    is(s, 5, HOLD); /* frozen */
+    is(s, 0, HOLD); /* no backward pass: no gradient */
+    assert_int_equal(dlr_chunk_states_reset(s), 1);
+    is(s, 3, DLR_CHUNK_FREE);
     dlr_chunk_states_free(s);
 }
 
@@ -269,13 +323,12 @@ static unsigned happened;
 /* Of one tensor, counted from the whole list. */
 struct count {
     int open[2], forward, backward;
-    bool value;
+    bool value, complete;
 };
 
-static bool is_complete(const struct count *c, uint32_t tensor)
+static bool has_gradient(const struct count *c, uint32_t tensor)
 {
-    return c->value && c->open[0] + c->open[1] == 0 && c->backward > 0 &&
-           c->backward >= c->forward && !spans[tensor].frozen;
+    return c->backward > 0 && !spans[tensor].frozen;
 }
 
 static struct count count(uint32_t tensor)
@@ -286,9 +339,12 @@ static struct count count(uint32_t tensor)
         const struct event *e = &events[i];
 
         if (e->what == RESET)
-            c = (struct count){.value = c.value && !is_complete(&c, tensor)};
+            c = (struct count){.value = c.value && !c.complete};
         else if (e->what == STAGE && e->arg == DLR_CHUNK_FWD)
-            c.forward = c.backward = 0;
+            c = (struct count){.value = c.value &&
+                                        (!c.complete || e->stage == DLR_CHUNK_ADAM)};
+        else if (e->what == STAGE && e->arg == DLR_CHUNK_ADAM)
+            c.complete = has_gradient(&c, tensor);
         else if (e->what == STAGE || e->tensor != tensor)
             continue;
         else if (e->what == BEGIN) {
@@ -300,6 +356,8 @@ static struct count count(uint32_t tensor)
             c.open[e->arg]--;
             c.forward += e->stage == DLR_CHUNK_FWD;
             c.backward += e->arg == BACKWARD;
+            c.complete = c.open[0] + c.open[1] == 0 && has_gradient(&c, tensor) &&
+                         c.backward >= c.forward;
         }
     }
     return c;
@@ -325,7 +383,7 @@ static enum dlr_chunk_state expected(uint32_t tensor)
         return DLR_CHUNK_COMPUTE;
     if (!c.value)
         return DLR_CHUNK_FREE;
-    if (is_complete(&c, tensor))
+    if (c.complete)
         return AFTER_BWD;
     return stage_now() == DLR_CHUNK_FWD && c.forward > 0 ? AFTER_FWD : HOLD;
 }
@@ -342,7 +400,7 @@ static void compare(const struct dlr_chunk_states *s)
                 continue;
             pinned |= expected(i) == DLR_CHUNK_COMPUTE;
             empty &= expected(i) == DLR_CHUNK_FREE;
-            complete &= spans[i].frozen || expected(i) == AFTER_BWD;
+            complete &= spans[i].frozen || count(i).complete;
             trained |= !spans[i].frozen;
         }
         assert_int_equal(dlr_chunk_states_pinned(s, c), pinned);
@@ -371,7 +429,7 @@ static int expected_begin(uint32_t tensor, int pass)
 
     if (stage != DLR_CHUNK_BWD && (stage != DLR_CHUNK_FWD || pass == BACKWARD))
         return -EINVAL;
-    if (expected(tensor) == AFTER_BWD)
+    if (count(tensor).complete)
         return -ESTALE;
     return expected(tensor) == DLR_CHUNK_FREE;
 }
@@ -406,7 +464,7 @@ static void step(struct dlr_chunk_states *s)
     if (want >= 0)
         events[happened++] = e;
     if (e.what == END && want == 0)
-        want = expected(e.tensor) == AFTER_BWD;
+        want = count(e.tensor).complete;
     assert_int_equal(got, want);
     compare(s);
 }
@@ -434,6 +492,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(gradients_may_come_in_any_order),
         cmocka_unit_test(an_exception_leaves_values_and_no_use),
         cmocka_unit_test(another_micro_batch_and_an_evaluation_begin_with_forward),
+        cmocka_unit_test(what_is_dropped_once_complete_stays_complete),
+        cmocka_unit_test(a_gradient_of_fewer_passes_than_forward_ones_is_there_in_adam),
         cmocka_unit_test(calls_that_cannot_be_are_refused_in_a_line),
         cmocka_unit_test(random_calls_are_as_counted_from_all_that_happened),
     };
