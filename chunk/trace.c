@@ -19,9 +19,12 @@ struct dlr_chunk_trace {
     uint32_t chunks;
     bool known; /* there is a trace in force */
     struct record force, now;
+    uint64_t
+        *most; /* of others, in each moment, of iterations like force; may be NULL */
     bool running, recording, broken; /* this iteration */
-    unsigned surprises;              /* of this iteration */
-    unsigned misses;                 /* iterations in a row that had some */
+    bool taking; /* this moment goes on with the one before, nothing used in it yet */
+    unsigned surprises; /* of this iteration */
+    unsigned misses;    /* iterations in a row that had some */
 };
 
 int dlr_chunk_trace_new(const uint64_t *bytes, uint32_t chunks,
@@ -53,6 +56,7 @@ struct dlr_chunk_trace *dlr_chunk_trace_free(struct dlr_chunk_trace *trace)
     if (trace) {
         record_done(&trace->force);
         record_done(&trace->now);
+        free(trace->most);
         free(trace->bytes);
     }
     free(trace);
@@ -78,7 +82,7 @@ static int grow(void **array, uint32_t n, uint32_t *room, size_t size)
 
     if (n < *room)
         return 0;
-    bigger = realloc(*array, more * size);
+    bigger = more > n ? realloc(*array, more * size) : NULL;
     if (!bigger)
         return -ENOMEM;
     *array = bigger;
@@ -97,6 +101,7 @@ int dlr_chunk_trace_tick(struct dlr_chunk_trace *trace, const char *name)
         trace->broken = true;
         return rc;
     }
+    trace->taking = false;
     r->moments[r->n] = (struct dlr_chunk_moment){.first = r->nuses};
     snprintf(r->moments[r->n].name, sizeof(r->moments[r->n].name), "%s", name);
     r->n++;
@@ -128,28 +133,74 @@ static int surprise(struct dlr_chunk_trace *trace, bool is)
     return 1;
 }
 
-/* Of two uses in one moment the one that costs more counts: they are in that order. */
+static int add(struct dlr_chunk_trace *trace, uint32_t chunk,
+               enum dlr_chunk_intent intent)
+{
+    struct record *r = &trace->now;
+
+    if (grow((void **)&r->uses, r->nuses, &r->uses_room, sizeof(*r->uses)) < 0) {
+        trace->broken = true;
+        return -ENOMEM;
+    }
+    r->uses[r->nuses++] = (struct dlr_chunk_use){chunk, intent};
+    r->moments[r->n - 1].count++;
+    return 0;
+}
+
+/* The operator goes on in a moment more, in which the chunk is used otherwise. What else
+ * it uses may be in use still.
+ */
+static int go_on(struct dlr_chunk_trace *trace, uint32_t chunk,
+                 enum dlr_chunk_intent intent)
+{
+    struct record *r = &trace->now;
+    const struct dlr_chunk_moment m = r->moments[r->n - 1];
+    int rc = dlr_chunk_trace_tick(trace, m.name);
+
+    if (rc < 0)
+        return rc;
+    r->moments[r->n - 1].others = m.others;
+    for (uint32_t i = m.first; i < m.first + m.count && rc == 0; i++)
+        if (r->uses[i].chunk != chunk && r->uses[i].intent != DLR_CHUNK_TAKE)
+            rc = add(trace, r->uses[i].chunk, DLR_CHUNK_READ);
+    if (rc == 0)
+        rc = add(trace, chunk, intent);
+    trace->taking = intent == DLR_CHUNK_TAKE;
+    return rc;
+}
+
+/* Of two uses on the device in one moment the one that costs more counts: they are in
+ * that order. What the host takes is not on the device in the same moment; of several
+ * that it takes one after the other all go in one.
+ */
+static int note(struct dlr_chunk_trace *trace, uint32_t chunk,
+                enum dlr_chunk_intent intent)
+{
+    const bool takes = intent == DLR_CHUNK_TAKE;
+    struct dlr_chunk_use *use =
+        find(&trace->now, &trace->now.moments[trace->now.n - 1], chunk);
+
+    if (use && takes != (use->intent == DLR_CHUNK_TAKE) && !(takes && trace->taking))
+        return go_on(trace, chunk, intent);
+    trace->taking &= takes;
+    if (!use)
+        return add(trace, chunk, intent);
+    if (use->intent < intent)
+        use->intent = intent;
+    return 0;
+}
+
 int dlr_chunk_trace_use(struct dlr_chunk_trace *trace, uint32_t chunk,
                         enum dlr_chunk_intent intent)
 {
-    struct record *r = &trace->now;
     const struct dlr_chunk_moment *m;
     const struct dlr_chunk_use *expected;
-    struct dlr_chunk_use *use;
+    int rc;
 
-    if (r->n == 0)
+    if (trace->now.n == 0)
         return 0;
-    use = find(r, &r->moments[r->n - 1], chunk);
-    if (use && use->intent < intent)
-        use->intent = intent;
-    if (!use) {
-        if (grow((void **)&r->uses, r->nuses, &r->uses_room, sizeof(*r->uses)) < 0) {
-            trace->broken = true;
-            return -ENOMEM;
-        }
-        r->uses[r->nuses++] = (struct dlr_chunk_use){chunk, intent};
-        r->moments[r->n - 1].count++;
-    }
+    if ((rc = note(trace, chunk, intent)) < 0)
+        return rc;
     m = foreseen(trace);
     expected = m ? find(&trace->force, m, chunk) : NULL;
     return surprise(trace, !expected || expected->intent < intent);
@@ -168,25 +219,60 @@ int dlr_chunk_trace_others(struct dlr_chunk_trace *trace, uint64_t bytes)
     return surprise(trace, !m || bytes > m->others);
 }
 
-int dlr_chunk_trace_end(struct dlr_chunk_trace *trace, bool overflowed)
+static bool is_like(const struct record *a, const struct record *b)
+{
+    bool like = a->shapes == b->shapes && a->n == b->n;
+
+    for (uint32_t t = 0; t < a->n && like; t++)
+        like = strcmp(a->moments[t].name, b->moments[t].name) == 0;
+    return like;
+}
+
+/* What others take differs by a little from one iteration to the next. */
+static void keep_most(struct dlr_chunk_trace *trace)
+{
+    for (uint32_t t = 0; trace->most && t < trace->now.n; t++)
+        if (trace->now.moments[t].others > trace->most[t])
+            trace->most[t] = trace->now.moments[t].others;
+}
+
+/* What is recorded becomes the trace in force. Without memory only that most is lost. */
+static void install(struct dlr_chunk_trace *trace, bool like)
 {
     const struct record old = trace->force;
+
+    if (!like) {
+        free(trace->most);
+        trace->most = calloc(trace->now.n, sizeof(*trace->most));
+        keep_most(trace);
+    }
+    for (uint32_t t = 0; trace->most && t < trace->now.n; t++)
+        trace->now.moments[t].others = trace->most[t];
+    trace->force = trace->now;
+    trace->now = old;
+    trace->known = true;
+    trace->misses = 0;
+}
+
+int dlr_chunk_trace_end(struct dlr_chunk_trace *trace, bool overflowed)
+{
+    bool like;
 
     if (!trace->running || overflowed || trace->broken || trace->now.n == 0) {
         trace->running = false;
         return 0;
     }
     trace->running = false;
+    like = trace->known && is_like(&trace->force, &trace->now);
+    if (like)
+        keep_most(trace);
     if (!trace->recording) {
         const bool other = trace->surprises > 0 || trace->now.n != trace->force.n;
 
         trace->misses = other ? trace->misses + 1 : 0;
         return 0;
     }
-    trace->force = trace->now;
-    trace->now = old;
-    trace->known = true;
-    trace->misses = 0;
+    install(trace, like);
     return 1;
 }
 

@@ -31,16 +31,18 @@ bool dlr_chunk_trace_begin(struct dlr_chunk_trace *trace, uint64_t shapes);
 /* An operator begins. -E2BIG: too many, -ENOMEM; then the iteration has overflowed. */
 int dlr_chunk_trace_tick(struct dlr_chunk_trace *trace, const char *name);
 
-/* In this moment a chunk is used, or others on the device take so many bytes at most.
- * Before the first tick: nothing happens. 1: that was not foreseen, 0: it was, or it is
- * recorded. -ENOMEM.
+/* In this moment a chunk is used, or others on the device take so many bytes at most. An
+ * operator whose chunk the host takes goes on in a moment more. Before the first tick:
+ * nothing happens. 1: that was not foreseen, 0: it was, or it is recorded. -E2BIG and
+ * -ENOMEM as of a tick.
  */
 int dlr_chunk_trace_use(struct dlr_chunk_trace *trace, uint32_t chunk,
                         enum dlr_chunk_intent intent);
 int dlr_chunk_trace_others(struct dlr_chunk_trace *trace, uint64_t bytes);
 
 /* It ends. overflowed: it was cut short, as by memory that did not do; then all is as if
- * it had not been. 1: what was recorded is the trace from now on; else 0.
+ * it had not been. 1: what was recorded is the trace from now on, of others the most
+ * bytes since the first one with these shapes and operators; else 0.
  */
 int dlr_chunk_trace_end(struct dlr_chunk_trace *trace, bool overflowed);
 

@@ -169,6 +169,119 @@ static void an_iteration_that_overflowed_leaves_all_as_it_was(void **state)
     dlr_chunk_trace_free(trace);
 }
 
+static void use(struct dlr_chunk_trace *trace, uint32_t chunk,
+                enum dlr_chunk_intent intent, int surprise)
+{
+    assert_int_equal(dlr_chunk_trace_use(trace, chunk, intent), surprise);
+}
+
+/* The host takes chunk 0 when the operator has written it, and the operator goes on with
+ * chunk 2; 1 may be in use all the time.
+ */
+static void operator_and_host(struct dlr_chunk_trace *trace)
+{
+    dlr_chunk_trace_tick(trace, "B");
+    assert_int_equal(dlr_chunk_trace_others(trace, 5), 0);
+    use(trace, 0, DLR_CHUNK_WRITE, 0);
+    use(trace, 1, DLR_CHUNK_READ, 0);
+    use(trace, 0, DLR_CHUNK_TAKE, 0);
+    use(trace, 2, DLR_CHUNK_WRITE, 0);
+}
+
+static void what_the_host_takes_of_an_operator_was_on_the_device(void **state)
+{
+    struct dlr_chunk_trace *trace = make();
+    struct dlr_chunk_iteration it;
+
+    dlr_chunk_trace_begin(trace, 1);
+    operator_and_host(trace);
+    dlr_chunk_trace_end(trace, false);
+    dlr_chunk_trace_get(trace, &it);
+    assert_int_equal(it.n, 2);
+    assert_string_equal(it.moments[1].name, "B");
+    assert_int_equal(it.moments[1].others, 5);
+    assert_int_equal(it.uses[0].intent, DLR_CHUNK_WRITE);
+    assert_int_equal(it.moments[1].count, 3);
+    assert_int_equal(dlr_chunk_least(&it), 20 + 30 + 5); /* chunks 1 and 2 */
+    assert_false(dlr_chunk_trace_begin(trace, 1));
+    operator_and_host(trace);
+    dlr_chunk_trace_end(trace, false);
+    dlr_chunk_trace_begin(trace, 2); /* alone: it needs its chunk */
+    dlr_chunk_trace_tick(trace, "B");
+    use(trace, 3, DLR_CHUNK_WRITE, 0);
+    use(trace, 3, DLR_CHUNK_TAKE, 0);
+    dlr_chunk_trace_end(trace, false);
+    dlr_chunk_trace_get(trace, &it);
+    assert_int_equal(dlr_chunk_least(&it), 40);
+    dlr_chunk_trace_begin(trace, 3); /* the other way round */
+    dlr_chunk_trace_tick(trace, "B");
+    use(trace, 3, DLR_CHUNK_TAKE, 0);
+    use(trace, 3, DLR_CHUNK_READ, 0);
+    dlr_chunk_trace_end(trace, false);
+    dlr_chunk_trace_get(trace, &it);
+    assert_int_equal(it.n, 2);
+    assert_int_equal(dlr_chunk_least(&it), 40);
+    dlr_chunk_trace_free(trace);
+}
+
+/* Several go in one moment, until the operator uses one of them again. */
+static void chunks_that_the_host_takes_together_open_one_moment(void **state)
+{
+    struct dlr_chunk_trace *trace = make();
+    struct dlr_chunk_iteration it;
+
+    dlr_chunk_trace_begin(trace, 1);
+    dlr_chunk_trace_tick(trace, "B");
+    for (uint32_t c = 0; c < CHUNKS; c++)
+        use(trace, c, DLR_CHUNK_WRITE, 0);
+    for (uint32_t c = 0; c < CHUNKS - 1; c++)
+        use(trace, c, DLR_CHUNK_TAKE, 0);
+    use(trace, 3, DLR_CHUNK_UPDATE, 0);
+    use(trace, 3, DLR_CHUNK_TAKE, 0);
+    dlr_chunk_trace_end(trace, false);
+    dlr_chunk_trace_get(trace, &it);
+    assert_int_equal(it.n, 3);
+    assert_int_equal(it.moments[1].count, CHUNKS);
+    for (uint32_t i = 0; i < it.moments[1].count; i++) {
+        const struct dlr_chunk_use *u = &it.uses[it.moments[1].first + i];
+
+        assert_int_equal(u->intent, u->chunk == 3 ? DLR_CHUNK_UPDATE : DLR_CHUNK_TAKE);
+    }
+    assert_int_equal(it.moments[2].count, 1);
+    assert_int_equal(dlr_chunk_least(&it), 100);
+    dlr_chunk_trace_free(trace);
+}
+
+/* Each iteration has a few bytes more somewhere, each time elsewhere. */
+static void bytes_that_jitter_are_recorded_until_the_most_is_known(void **state)
+{
+    struct dlr_chunk_trace *trace = make();
+    struct dlr_chunk_iteration it;
+    unsigned recorded = 0;
+
+    srand(25);
+    for (unsigned k = 0; k < 600; k++) {
+        const unsigned more = rand() % 40;
+
+        recorded += dlr_chunk_trace_begin(trace, 1);
+        for (unsigned t = 0; t < 40; t++) {
+            dlr_chunk_trace_tick(trace, "other");
+            dlr_chunk_trace_others(trace, t == more ? 103 : 100);
+        }
+        dlr_chunk_trace_end(trace, false);
+    }
+    assert_true(recorded > 1 && recorded <= 40);
+    dlr_chunk_trace_get(trace, &it);
+    for (unsigned t = 0, low = 0; t < it.n; t++)
+        assert_true((low += it.moments[t].others < 103) < 10);
+    dlr_chunk_trace_begin(trace, 2); /* other shapes know nothing of it */
+    iterate(trace, 7, CHUNKS);
+    dlr_chunk_trace_end(trace, false);
+    dlr_chunk_trace_get(trace, &it);
+    assert_int_equal(it.moments[0].others, 7);
+    dlr_chunk_trace_free(trace);
+}
+
 static void a_long_iteration_is_recorded_whole(void **state)
 {
     struct dlr_chunk_trace *trace = make();
@@ -199,6 +312,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(more_of_anything_is_a_surprise),
         cmocka_unit_test(a_shorter_iteration_counts_as_another_one),
         cmocka_unit_test(an_iteration_that_overflowed_leaves_all_as_it_was),
+        cmocka_unit_test(what_the_host_takes_of_an_operator_was_on_the_device),
+        cmocka_unit_test(chunks_that_the_host_takes_together_open_one_moment),
+        cmocka_unit_test(bytes_that_jitter_are_recorded_until_the_most_is_known),
         cmocka_unit_test(a_long_iteration_is_recorded_whole),
     };
 
