@@ -379,6 +379,7 @@ static uint64_t hash_of(const struct dlr_chunk_map *map, const struct model *m)
                                   t->type,
                                   t->flags,
                                   t->group,
+                                  t->tied,
                                   map->places[i].chunk,
                                   map->places[i].offset};
 

@@ -368,9 +368,9 @@ static void lists_have_the_same_offsets_and_begin_at_check_blocks(void **state)
 
 static void another_model_has_another_hash(void **state)
 {
-    uint64_t hash[5];
+    uint64_t hash[8];
 
-    for (unsigned k = 0; k < 5; k++) {
+    for (unsigned k = 0; k < 8; k++) {
         struct dlr_chunk_map *map;
 
         tensor(0, 0, k == 1 ? 11 : 10);
@@ -378,7 +378,28 @@ static void another_model_has_another_hash(void **state)
         tensors[1].type = k == 3 ? DLR_CHUNK_BF16 : DLR_CHUNK_F16;
         if (k == 4)
             tensors[1].name = "other";
-        map = make(2, E);
+        tensors[1].flags = k == 5 ? DLR_CHUNK_FROZEN : k == 6 ? DLR_CHUNK_KEPT : 0;
+        map = make(2, k == 7 ? 2 * E : E);
+        hash[k] = dlr_chunk_map_hash(map);
+        for (unsigned i = 0; i < k; i++)
+            assert_true(hash[i] != hash[k]);
+        dlr_chunk_map_free(map);
+    }
+}
+
+/* Of tensors without a place, which could tell it as well. */
+static void other_ties_have_another_hash(void **state)
+{
+    static const uint32_t ties[] = {UNTIED, 0, 1};
+    uint64_t hash[3];
+
+    for (unsigned k = 0; k < 3; k++) {
+        struct dlr_chunk_map *map;
+
+        for (uint32_t i = 0; i < 3; i++)
+            tensor(i, 0, 20)->flags = DLR_CHUNK_KEPT;
+        tensors[2].tied = ties[k];
+        map = make(3, E);
         hash[k] = dlr_chunk_map_hash(map);
         for (unsigned i = 0; i < k; i++)
             assert_true(hash[i] != hash[k]);
@@ -443,6 +464,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_real_model_wastes_less_than_one_in_twenty),
         cmocka_unit_test(lists_have_the_same_offsets_and_begin_at_check_blocks),
         cmocka_unit_test(another_model_has_another_hash),
+        cmocka_unit_test(other_ties_have_another_hash),
         cmocka_unit_test(bad_models_are_refused_in_a_line),
         cmocka_unit_test(bad_ties_are_refused_in_a_line),
     };
