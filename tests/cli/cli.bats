@@ -189,19 +189,25 @@ memory of each node
  the version before 72.8 GiB = 776 x 96 MiB
  frames to spare, 10 % 7.3 GiB = 78 x 96 MiB
  for other nodes, partner 145.5 GiB = 1552 x 96 MiB
+ for chunks that are not full, 1/20 15.5 GiB
  programs 32.0 GiB = 8 x 4096 MiB
- sum 342.4 GiB
+ sum 358.0 GiB
 memory of each GPU
  one of 40 layers, 2 chunks ahead 0.6 GiB = 41 x 16 MiB
- left for activations, and chunks that stay 79.4 GiB of 80.0
+ for chunks that are not full, 1/20 0.0 GiB = 3 x 16 MiB
+ left for activations, and chunks that stay 79.3 GiB of 80.0
 fits, where a node has that memory
-for the script: #SBATCH --mem=343G
-a save on each step: depends on the step; what limits it: frames to spare, when a commit is late
- each node sends 72.8 GiB, in 7.3 s at 10.0 GiB/s
+for the script: #SBATCH --mem=358G
+a save on each step: depends on the step; what limits it: the network, when a step is shorter than 7.3 s
+ each node sends 72.8 GiB, the fullest gets 72.8: 7.3 s at 10.0 GiB/s
 END
     run -0 "$dlrover" "${words[@]}" --mem=512g --step=8s --spare=100 --json
     [[ $(jq -r '.fits, .save.each_step, .limit' <<<"$output" | paste -sd' ') == "true true nothing" ]]
     [[ $(jq '.node.sum == ([.node | to_entries[] | select(.key != "sum").value] | add)' <<<"$output") == true ]]
+    run -0 "$dlrover" "${words[@]}" --step=8s
+    [[ $output == *"a save on each step: yes; what limits it: frames to spare, when a commit is late"* ]]
+    run -0 "$dlrover" "${words[@]}" --nodes=8 --redundancy=xor:4 --step=4s # 1.8 s to send, four times that to get
+    [[ $output == *"a save on each step: no; what limits it: the network"*"sends 18.2 GiB, the fullest gets 72.8: 7.3 s"* ]]
     run -0 "$dlrover" "${words[@]}" --step=2s --json
     [[ $(jq -r '.save.each_step, .limit' <<<"$output" | paste -sd' ') == "false the network" ]]
     run -0 "$dlrover" "${words[@]}" --redundancy=none --json
@@ -209,9 +215,9 @@ END
     run -0 "$dlrover" "${words[@]}" --no-ckpt --json
     [[ $(jq -c '[.save.each_step, .node.before]' <<<"$output") == "[false,0]" ]]
     run -1 "$dlrover" "${words[@]}" --mem=300g
-    [[ $output == *"does not fit: each node misses 42.4 GiB"* ]]
+    [[ $output == *"does not fit: each node misses 58.0 GiB"* ]]
     run -1 "$dlrover" "${words[@]}" --layers=1 --gpu-mem=8g
-    [[ $output == *"does not fit: each GPU misses 16.2 GiB"* ]]
+    [[ $output == *"does not fit: each GPU misses 17.5 GiB"* ]]
     while IFS=';' read -r line says; do
         read -ra wrong <<<"$line"
         run -2 "$dlrover" "${wrong[@]}"
@@ -229,6 +235,11 @@ chunk plan --params=1e9 --gpu-mem=8g;copies on 1 other nodes need more than 1 no
 chunk plan --params=1e9 --gpu-mem=8g --nodes=4 --gpus=3;3 GPUs on 4 nodes
 chunk plan --params=1e9 --gpu-mem=8g --nodes=4 --spare=200;200 % of frames to spare
 chunk plan --params=1e9 --gpu-mem=much;gpu-mem
+chunk plan --params=1e9 --gpu-mem=0;--gpu-mem=0: it must be above 0
+chunk plan --params=1e9 --gpu-mem=8g --gpus=0;--gpus=0: it must be above 0
+chunk plan --params=1e9 --gpu-mem=8g --mem=0k;--mem=0k: it must be above 0
+chunk plan --params=1e9 --gpu-mem=8g --gpus=4294967295;4294967295 GPUs: it must be 1048576 at most
+chunk plan --params=1e9 --gpu-mem=8g --no-ckpt --gpus=4 --program-mem=2097152t;a node would need more bytes than there are
 END
 }
 

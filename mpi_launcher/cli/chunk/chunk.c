@@ -17,6 +17,8 @@
 
 #define GIB ((double)(UINT64_C(1) << 30))
 #define MIB (UINT64_C(1) << 20)
+#define NOT_FULL "for chunks that are not full, 1/%d"
+#define LIMIT 96 /* bytes of what limits a save on each step */
 
 /* What may be said, by the names of the options. */
 struct words {
@@ -60,7 +62,7 @@ static const struct dlr_cli_opt opts[] = {
     {"redundancy", "KIND", "as --dlrover-redundancy (default: partner)"},
     {"spare", "PERCENT", "frames to spare; with 100 Adam never waits (default: 10)"},
     {"no-ckpt", NULL, "without any version: nothing protects the state"},
-    {"net", "SIZE", "bytes that a node sends in a second (default: 10g)"},
+    {"net", "SIZE", "bytes that a node sends or gets in a second (default: 10g)"},
     {"step", "TIME", "how long a step takes, to say whether each may be saved"},
     {"json", NULL, "one JSON object"},
     {0},
@@ -88,9 +90,22 @@ static int set_params(struct plan *p, const char *value, struct dlr_err *err)
     return 0;
 }
 
+/* 0 would stand for what was not said. */
+static int check_said(const struct words *w, const char *name, const char *value,
+                      struct dlr_err *err)
+{
+    const bool zero = (dlr_streq(name, "gpus") && w->gpus == 0) ||
+                      (dlr_streq(name, "mem") && w->mem == 0) ||
+                      (dlr_streq(name, "gpu-mem") && w->gpu_mem == 0);
+
+    return zero ? dlr_fail(err, -EINVAL, "--%s=%.64s: it must be above 0", name, value)
+                : 0;
+}
+
 static int set(void *arg, const char *name, const char *value, struct dlr_err *err)
 {
     struct plan *p = arg;
+    int rc;
 
     if (!name) {
         if (p->verb || !dlr_streq(value, "plan"))
@@ -107,7 +122,8 @@ static int set(void *arg, const char *name, const char *value, struct dlr_err *e
     else {
         if (dlr_streq(name, "redundancy"))
             p->redundancy = value;
-        return dlr_opt_set(fields, name, value, &p->words, err);
+        rc = dlr_opt_set(fields, name, value, &p->words, err);
+        return rc < 0 ? rc : check_said(&p->words, name, value, err);
     }
     return 0;
 }
@@ -147,9 +163,12 @@ static bool fits_node(const struct plan *p)
     return p->words.mem == 0 || p->c.node_bytes <= p->words.mem;
 }
 
+/* A node sends and gets at the same time. */
 static double save_s(const struct plan *p)
 {
-    return (double)p->c.save_bytes / (double)p->words.net;
+    const uint64_t bytes = p->c.sent > p->c.received ? p->c.sent : p->c.received;
+
+    return (double)bytes / (double)p->words.net;
 }
 
 /* Whole GiB, as Slurm's G is. */
@@ -160,13 +179,19 @@ static uint64_t script_gib(const struct plan *p)
     return (p->c.node_bytes + gib - 1) / gib;
 }
 
-static const char *limit_of(const struct plan *p)
+/* text: where it is not the same for all. */
+static const char *limit_of(const struct plan *p, char text[LIMIT])
 {
     if (p->job.unprotected)
         return "nothing is saved";
-    if (p->c.save_bytes == 0)
+    if (p->c.sent == 0)
         return "nothing: versions stay on their node, and are lost with it";
-    if (p->words.step_ms > 0 && save_s(p) * 1000 > (double)p->words.step_ms)
+    if (p->words.step_ms == 0) {
+        snprintf(text, LIMIT, "the network, when a step is shorter than %.1f s",
+                 save_s(p));
+        return text;
+    }
+    if (save_s(p) * 1000 > (double)p->words.step_ms)
         return "the network";
     return p->job.spare_percent < 100 ? "frames to spare, when a commit is late"
                                       : "nothing";
@@ -177,7 +202,7 @@ static int each_step(const struct plan *p)
 {
     if (p->job.unprotected)
         return 0;
-    if (p->c.save_bytes == 0)
+    if (p->c.sent == 0)
         return 1;
     if (p->words.step_ms == 0)
         return -1;
@@ -195,7 +220,7 @@ static void row(const char *what, uint64_t n, uint64_t bytes)
 static void print_node(const struct plan *p)
 {
     const struct dlr_chunk_capacity *c = &p->c;
-    char others[96], spares[48];
+    char others[96], spares[64];
 
     snprintf(others, sizeof(others), "for other nodes, %.48s", p->redundancy);
     snprintf(spares, sizeof(spares), "frames to spare, %u %%", p->job.spare_percent);
@@ -207,6 +232,8 @@ static void print_node(const struct plan *p)
         row(spares, c->spares, c->frame_bytes);
         row(others, c->others, c->frame_bytes);
     }
+    snprintf(spares, sizeof(spares), NOT_FULL, DLR_CHUNK_MARGIN);
+    printf("  %-42s %10.1f GiB\n", spares, (double)c->margin_bytes / GIB);
     row("programs", c->ranks, p->job.program_bytes);
     printf("  %-42s %10.1f GiB\n", "sum", (double)c->node_bytes / GIB);
 }
@@ -220,6 +247,8 @@ static void print_device(const struct plan *p)
              DLR_CHUNK_AHEAD);
     puts("memory of each GPU");
     row(layer, c->layer + DLR_CHUNK_AHEAD, c->param_bytes);
+    snprintf(layer, sizeof(layer), NOT_FULL, DLR_CHUNK_MARGIN);
+    row(layer, c->margin, c->param_bytes);
     if (fits_device(p))
         printf("  %-42s %10.1f GiB of %.1f\n",
                "left for activations, and chunks that stay",
@@ -243,12 +272,15 @@ static void print_verdict(const struct plan *p)
 static void print_save(const struct plan *p)
 {
     static const char *const answers[] = {"depends on the step", "no", "yes"};
+    char text[LIMIT];
 
     printf("a save on each step: %s; what limits it: %s\n", answers[each_step(p) + 1],
-           limit_of(p));
-    if (p->c.save_bytes > 0)
-        printf("  each node sends %.1f GiB, in %.1f s at %.1f GiB/s\n",
-               (double)p->c.save_bytes / GIB, save_s(p), (double)p->words.net / GIB);
+           limit_of(p, text));
+    if (p->c.sent > 0)
+        printf(
+            "  each node sends %.1f GiB, the fullest gets %.1f: %.1f s at %.1f GiB/s\n",
+            (double)p->c.sent / GIB, (double)p->c.received / GIB, save_s(p),
+            (double)p->words.net / GIB);
 }
 
 static void print_text(const struct plan *p)
@@ -270,22 +302,23 @@ static int print_json(const struct plan *p)
 {
     const struct dlr_chunk_capacity *c = &p->c;
     const int each = each_step(p);
+    char text[LIMIT];
     json_t *j = json_pack(
-        "{s:I,s:I,s:I,s:i,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:{s:I,s:I},s:b,s:s,"
-        "s:{s:o,s:I,s:f,s:s}}",
+        "{s:I,s:I,s:I,s:i,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I},s:{s:I,s:I},s:b,s:s,"
+        "s:{s:o,s:I,s:I,s:f,s:s}}",
         "chunk_elems", (json_int_t)c->elems, "chunks", (json_int_t)c->chunks,
         "rank_chunks", (json_int_t)c->rank_chunks, "node_ranks", (int)c->ranks, "node",
         "params", (json_int_t)(c->params * c->param_bytes), "live",
         (json_int_t)(c->live * c->frame_bytes), "before",
         (json_int_t)(c->before * c->frame_bytes), "spares",
         (json_int_t)(c->spares * c->frame_bytes), "others",
-        (json_int_t)(c->others * c->frame_bytes), "programs",
-        (json_int_t)(c->ranks * p->job.program_bytes), "sum", (json_int_t)c->node_bytes,
-        "gpu", "least", (json_int_t)c->device_least, "memory",
-        (json_int_t)p->job.device_bytes, "fits", fits_device(p) && fits_node(p),
-        "limit", limit_of(p), "save", "each_step",
-        each < 0 ? json_null() : json_boolean(each), "bytes", (json_int_t)c->save_bytes,
-        "seconds", save_s(p), "redundancy",
+        (json_int_t)(c->others * c->frame_bytes), "margin", (json_int_t)c->margin_bytes,
+        "programs", (json_int_t)(c->ranks * p->job.program_bytes), "sum",
+        (json_int_t)c->node_bytes, "gpu", "least", (json_int_t)c->device_least,
+        "memory", (json_int_t)p->job.device_bytes, "fits",
+        fits_device(p) && fits_node(p), "limit", limit_of(p, text), "save", "each_step",
+        each < 0 ? json_null() : json_boolean(each), "bytes", (json_int_t)c->sent,
+        "received", (json_int_t)c->received, "seconds", save_s(p), "redundancy",
         p->job.unprotected ? "none" : p->redundancy);
     int rc = j && json_dumpf(j, stdout, JSON_INDENT(2)) == 0 ? 0 : -ENOMEM;
 
