@@ -65,7 +65,10 @@ SH
         "$(alice_home)/frameworks.sh" | job_file torchrun.sh
 }
 teardown() {
-    [[ -n ${BATS_TEST_COMPLETED:-} ]] || tail -n 30 "$(alice_home)/out.$job" "$(alice_home)/out.$((job - 1))" || :
+    if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
+        tail -n 30 "$(alice_home)/out.$job" "$(alice_home)/out.$((job - 1))" || :
+        events "$job" 'select(.event != "progress" and .event != "persist")' | cut -c1-400 || :
+    fi
     heal_cluster
 }
 teardown_file() { cluster_down; }
