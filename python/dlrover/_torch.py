@@ -37,9 +37,11 @@ _former: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictio
 def leave_round(number: int) -> None:
     """The process stays: what half a step has left in .grad would be added to the next one's."""
     for module in list(_bound):
-        for parameter in module.parameters(recurse=False):
+        parameters = list(module.parameters(recurse=False))
+        for parameter in parameters:
             parameter.grad = None
-        _former[module] = number
+        if any(parameter.requires_grad for parameter in parameters):  # others are not trained
+            _former[module] = number
     _bound.clear()
 
 

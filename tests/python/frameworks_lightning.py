@@ -27,6 +27,7 @@ import traceback
 import warnings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a process that has had a backward pass with a GPU cannot be forked
 try:
     import lightning.pytorch as pl
     import torch
