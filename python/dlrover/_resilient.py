@@ -17,13 +17,14 @@ import typing
 
 from . import _checkpoint, _groups, _lib
 from ._checkpoint import RoundEnded
-from ._leftovers import Leftovers, quick_loaders
+from ._leftovers import Leftovers, Loaders
 
 ERROR_S = 0.5  # for the program's own calls to fail, before an exception is raised in it
 ABORT_S = 1  # for NCCL's abort, until it is said that it is waited for
 WORD_S = 3  # a failed call may have heard of a lost node before the supervisor has
 NAMES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR",
          "MASTER_PORT")
+LOADER_END = "_shutdown_workers"  # of PyTorch's data loader, which is hurried
 PREFIXES = ("SLURM_", "SLURMD_", "DLROVER_")
 
 
@@ -67,6 +68,15 @@ def _initialized():
     return dist if dist and dist.is_available() and dist.is_initialized() else None
 
 
+def _try(what, call):
+    """What goes wrong in it does not end a process that could stay. None then."""
+    try:
+        return call()
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        _say(f"{what}: {error!r}")
+        return None
+
+
 def _on_device():
     """The backends of the process groups whose calls wait on the device, where no socket ends them."""
     found = []
@@ -74,10 +84,10 @@ def _on_device():
         for device in getattr(group, "_device_types", ()):
             try:
                 backend = group._get_backend(device)
-            except RuntimeError:
-                continue  # a device without one
-            if "nccl" in backend.name():
-                found.append(backend)
+                if "nccl" in backend.name():
+                    found.append(backend)
+            except Exception:  # pylint: disable=broad-exception-caught
+                continue  # a device without one, or one without a name
     return found
 
 
@@ -128,6 +138,7 @@ class _Process:
         self.outside = threading.Event()  # it is not any more
         self.connections = {}  # from before it
         self.leftovers = None  # what was before it
+        self.loaders = Loaders()
         self.abort = None  # the thread that aborts NCCL's communicators
         warm = "DLROVER_WARM" in os.environ  # on a spare, without a rank: it waits for one
         if warm:
@@ -158,26 +169,34 @@ class _Process:
                 break
         with self.lock:
             self.word.set()
+            outside = self.outside
             if self.inside is None:
                 return
-            self.leftovers.note_groups()
+            self.note_groups()
+            _try("data loaders are waited for", self.loaders.hurry)
         # Most leave by the error of a call. An exception that meets them on their way out would end the program. Who
         # has connected meanwhile waits again.
-        while not self.outside.is_set():
+        while not outside.is_set():
             _shut(self.connections)
-            self._abort()
-            if self.outside.wait(ERROR_S):
+            with self.lock:
+                if not outside.is_set() and (self.abort is None or not self.abort.is_alive()):
+                    self._abort()
+            if outside.wait(ERROR_S):
                 return
             with self.lock:
-                if self.inside is not None:
+                if not outside.is_set():
                     self._raise()
+
+    def note_groups(self):
+        if self.leftovers:
+            _try("what holds the process groups will not be known", self.leftovers.note_groups)
 
     def _abort(self):
         """In a thread of its own: what hangs there must not keep us from the rest."""
-        with self.lock:
-            if self.inside is not None and (self.abort is None or not self.abort.is_alive()) and _on_device():
-                self.abort = threading.Thread(target=_abort, name="dlrover-abort", daemon=True)
-                self.abort.start()
+        if _on_device():
+            abort = threading.Thread(target=_abort, name="dlrover-abort", daemon=True)
+            _try("NCCL's communicators cannot be aborted", abort.start)
+            self.abort = abort if abort.ident is not None else None
 
     def _raise(self):
         if self.inside == threading.main_thread().ident and signal.getsignal(signal.SIGURG) == self._interrupt:
@@ -188,8 +207,8 @@ class _Process:
     def _interrupt(self, _number, frame):
         """A signal ends a sleep or a wait for a data loader, where an exception alone would come too late."""
         while frame is not None:
-            if frame.f_code in OWN_CODE:
-                return  # it is on its way
+            if frame.f_code in OWN_CODE or frame.f_code.co_name == LOADER_END:
+                return  # it is on its way, or would be lost where it is
             frame = frame.f_back
         if self.inside == threading.get_ident() and self.word.is_set():
             raise RoundEnded
@@ -197,6 +216,8 @@ class _Process:
     def await_abort(self):
         """Without a limit of ours: the agent has one, and kills who does not park."""
         with self.lock:
+            if self.abort is None:
+                self._abort()  # the program was out before the word came
             abort, self.abort = self.abort, None
         if abort is None:
             return
@@ -212,12 +233,13 @@ class _Process:
             self.connections = _connections() if self.stays else {}
             if self.word.is_set():
                 return False
-            self.leftovers = Leftovers(number) if self.stays else None
+            self.leftovers = _try("what the round leaves will not be known",
+                                  lambda: Leftovers(number)) if self.stays else None
             if self.stays and threading.current_thread() is threading.main_thread() and \
                     signal.getsignal(signal.SIGURG) == signal.SIG_DFL:
                 signal.signal(signal.SIGURG, self._interrupt)
             self.inside = threading.get_ident()
-            self.outside.clear()
+            self.outside = threading.Event()
         return True
 
     def leave(self):
@@ -226,6 +248,18 @@ class _Process:
             self.outside.set()
             if thread is not None:  # what was not delivered yet
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None)
+
+    def look_back(self):
+        """Says what the round has left."""
+        leftovers, self.leftovers = self.leftovers, None
+        if leftovers:
+            _try("the gradient mode may be another", leftovers.put_back)
+            _try("what else is left of the round is not known", lambda: [_say(line) for line in leftovers.find()])
+
+    def forget(self):
+        """The round ends as the program's end, or as an error of it."""
+        self.leftovers = None
+        self.loaders.calm()
 
     def ended(self, error):
         """Whether the round has: a connection that broke may be the first sign of it."""
@@ -276,17 +310,16 @@ class Round:
         process = _process()
         began = time.monotonic()
         process.leave()
-        if error is not None and not isinstance(error, Exception):
-            return False  # Ctrl-C, sys.exit()
-        if not process.ended(error):
+        if error is not None and not isinstance(error, Exception) or not process.ended(error):
+            process.forget()  # Ctrl-C and sys.exit() are the program's, too
             return False
         self.ended = True
-        process.leftovers.note_groups()
-        with quick_loaders():
-            while error is not None:  # its frames hold what was made in the round
-                traceback.clear_frames(error.__traceback__)
-                error = error.__context__
-            del error, trace
+        process.note_groups()
+        process.loaders.hurry()
+        while error is not None:  # its frames hold what was made in the round
+            traceback.clear_frames(error.__traceback__)
+            error = error.__context__
+        del error, trace
         self._pass(process, began)
         return True
 
@@ -295,11 +328,10 @@ class Round:
             checkpoint.close()
         process.await_abort()
         _leave_groups()
-        with quick_loaders():
-            gc.collect()
-        for line in process.leftovers.find() if process.leftovers else ():
-            _say(line)
-        process.leftovers = None
+        process.loaders.hurry()
+        gc.collect()
+        process.look_back()
+        process.loaders.calm()
         states = sys.modules.get("dlrover._torch")
         if states:
             states.leave_round(self.number)

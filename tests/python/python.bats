@@ -53,7 +53,8 @@ spoil() { # FILE
 }
 
 @test "a round leaves no process, wrapped model or gradient behind, and what hangs in NCCL's abort does not park" {
-    run "$python" tests/python/python_leftovers.py nothing wrapped loaders training aborts
+    run "$python" tests/python/python_leftovers.py nothing wrapped loaders training aborts late \
+        between
     echo "$output"
     [ "$status" -eq 0 ]
 }

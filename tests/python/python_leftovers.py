@@ -4,6 +4,7 @@ lost node ends, and the next one, in which the case looks. What the library says
 
 python_leftovers.py CASE…
 """
+import _thread
 import gc
 import multiprocessing
 import os
@@ -14,6 +15,7 @@ import tempfile
 import threading
 import time
 import weakref
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -162,10 +164,89 @@ def groups():
     del globals()["group_of_all"]
     held.clear()
 
+    class Absent:
+        """What it stands for is not there."""
+
+        def __getattr__(self, name):
+            raise RuntimeError(f"no {name} outside of a request")
+
+    def hide():
+        join()
+        held["absent"] = Absent()
+        held["absent"].groups = {"all": dist.group.WORLD, "sizes": []}  # else no object of the collector
+
+    got = over_a_loss(hide)
+    assert len(got) == 1 and got[0].endswith("is still held by a dict: make it in each round"), got
+    # PyTorch's own, as a mesh with its register.
+    held["mesh"] = type("Mesh", (), {"__module__": "torch.distributed.played"})()
+
+    def make_mesh():
+        join()
+        held["mesh"].registry = {"all": dist.group.WORLD, "sizes": []}
+        held["mesh"].groups = [dist.group.WORLD]
+
+    del held["absent"]
+    got = over_a_loss(make_mesh)
+    assert got == [], got
+    held.clear()
+
+
+def late():
+    """Where a look takes too long nothing is asked, and PyTorch's gradient mode is put back all the same; where one
+    fails the process stays."""
+    grad = "torch's gradient mode is False, and was True when it began: it is so again"
+
+    def train():
+        join()
+        held["group"] = dist.new_group([0])
+        torch.set_grad_enabled(False)
+
+    def look():
+        assert torch.is_grad_enabled()
+
+    with mock.patch.object(_leftovers, "FIND_S", -1):
+        got = over_a_loss(train, look)
+    assert got == ["something of its process groups is still held, and it takes more than -1 s to find out by whom",
+                   grad], got
+    held.clear()
+    with mock.patch.object(_leftovers, "OBJECTS_MAX", 1):
+        got = over_a_loss(lambda: torch.set_grad_enabled(False), look)
+    assert len(got) == 2 and got[0].startswith("what it has left in memory is not looked for: there are "), got
+    assert got[1] == grad, got
+
+    def fails(*_):
+        raise KeyError("odd")
+
+    with mock.patch.multiple(_leftovers.Leftovers, note_groups=fails, find=fails):
+        got = over_a_loss(lambda: torch.set_grad_enabled(False), look)
+    assert set(got) == {"what holds the process groups will not be known: KeyError('odd')",
+                        "what else is left of the round is not known: KeyError('odd')"}, got
+    with mock.patch.object(_leftovers.Leftovers, "__init__", fails), dlrover.round() as current:
+        assert said[-1] == "what the round leaves will not be known: KeyError('odd')", said
+        lose()
+    assert current.ended
+
+
+def between():
+    """A node is lost between two rounds: what the program has done meanwhile is its own."""
+    with dlrover.round() as current:
+        pass
+    assert not current.ended
+    torch.set_grad_enabled(False)
+    begun.set()
+    assert _resilient._process().word.wait(GONE_S)
+    said.clear()
+    with dlrover.round() as following:
+        assert following.number == current.number + 1, following.number
+    assert not torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    assert len(said) == 1 and said[0].startswith(f"round {current.number} ended because a node was lost"), said
+
 
 def loaders():
     """A loader of the round is gone with it, in the middle of a sample and waited for; one from before it stays."""
     before = torch.utils.data.DataLoader(Numbers(), num_workers=1, persistent_workers=True)
+    usual, _leftovers.DIE_S = _leftovers.DIE_S, GONE_S  # on a machine that is busy
     torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 10 * GONE_S  # for which a loader waits for its workers
 
     def workers():
@@ -189,7 +270,25 @@ def loaders():
 
     got = over_a_loss(train, look)
     assert got == [], got
+
+    def lets_go():
+        """The program catches what ends its round, and lets a loader go itself."""
+        samples = iter(torch.utils.data.DataLoader(Slow(), num_workers=2))
+        next(samples)
+        begun.set()
+        try:
+            next(samples)
+        except dlrover.RoundEnded:
+            pass
+        del samples
+        assert torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL <= _leftovers.JOIN_S
+        raise dlrover.RoundEnded
+
+    got = over_a_loss(lets_go)
+    assert got == [], got
+    assert torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL == 10 * GONE_S
     torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL = 5.0
+    _leftovers.DIE_S = usual
     del before
     gc.collect()
     assert not workers()
@@ -197,11 +296,20 @@ def loaders():
 
 
 def processes():
-    """Those from before the round are no business of its."""
+    """Those from before the round are no business of its, nor are threads of torch.compile's pool or of none of
+    Python's making."""
     old = multiprocessing.get_context("fork").Process(target=release.wait, name="old", daemon=True)
     new = multiprocessing.get_context("fork").Process(target=release.wait, name="new", daemon=True)
     old.start()
-    got = over_a_loss(new.start)
+
+    def start():
+        new.start()
+        threading.Thread(target=release.wait, name="InductorSubprocHealth", daemon=True).start()
+        known = threading.Event()
+        _thread.start_new_thread(lambda: (threading.current_thread(), known.set(), release.wait()), ())
+        known.wait()
+
+    got = over_a_loss(start)
     assert got == [f"process 'new' ({new.pid}) that was started in it still runs"], got
     for child in (old, new):
         child.kill()
@@ -242,9 +350,9 @@ def graphs():
 
 def training():
     """Half a step has left gradients, which the next one would add to; and weights that are not fresh are not taken
-    for it where there is no version."""
-    model = nn.Linear(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for it where there is no version. What is not trained is as fresh as ever."""
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(False))
+    optimizer = torch.optim.SGD(model[0].parameters(), lr=0.1)
     agent = os.environ.pop("DLROVER_AGENT_SOCKET")  # of this rank's own files: nobody plays memory here
 
     def train():
@@ -264,7 +372,7 @@ def training():
                                       f"{int(os.environ['DLROVER_ROUND']) - 1}, not fresh ones: the process must start "
                                       "again"), error
         bound.close()
-        fresh = dlrover.bind(nn.Linear(2, 2))
+        fresh = dlrover.bind(nn.Sequential(nn.Linear(2, 2), model[1]))
         assert fresh.restore() == 0
         fresh.close()
 
@@ -338,10 +446,26 @@ def aborts():
     c10d._abort_process_group = hangs
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
+    early = Communicator()
+
+    def tell():
+        while _resilient._process().inside is not None:
+            time.sleep(0.01)
+        begun.set()
+
+    def hears_first():
+        threading.Thread(target=tell, name="dlrover-watch", daemon=True).start()  # none that is left over
+        raise RuntimeError("a peer is gone")
+
     # The program does not wait in the call, and is told all the same.
     got = over_a_loss(lambda: None)
     assert got == ["NCCL's abort has not ended yet: if it does not before park-timeout this process is killed"], got
     assert held["early"] is False
+    # Its call fails before the word comes.
+    play_nccl(early)
+    c10d._abort_process_group = early.abort
+    got = over_a_loss(hears_first)
+    assert got == [] and early.ended.is_set(), got
     _groups.groups, c10d._abort_process_group = real, usual
     held.clear()
 
@@ -383,6 +507,7 @@ def main(cases):
     _resilient._process()
     _resilient._say = said.append
     _resilient.ERROR_S = _resilient.ABORT_S = 0.05
+    _resilient.WORD_S = _leftovers.FIND_S = GONE_S  # on a machine that is busy
     for case in cases:
         began = time.monotonic()
         globals()[case]()
