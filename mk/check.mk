@@ -117,6 +117,7 @@ nightly: $(BUILD)/tests/test_commit_orders $(BUILD)/tests/test_commit_merged $(B
 	@[ $$(id -u) -ne 0 ] || scripts/check --cluster-only --profile plain
 	@[ $$(id -u) -ne 0 ] || DLROVER_NIGHTLY=1 DLROVER_PROFILE=production bats -f 'batch host died' tests/cluster/production.bats
 	@[ $$(id -u) -ne 0 ] || DLROVER_NIGHTLY=1 bats -f 'batch host dies|successor' tests/cluster/failures.bats tests/cluster/checkpoint.bats
+	@[ $$(id -u) -ne 0 ] || DLROVER_NIGHTLY=1 bats -f FSDP2 tests/cluster/torch.bats
 .PHONY: nightly
 check: ## everything: gates, unit tests, virtual clusters (root)
 	@scripts/check

@@ -75,6 +75,37 @@ PY
     nothing_left n1 n4 n5 n6
 }
 
+@test "FSDP2 with a data loader stays in-process over the loss of a node, to the same bits" {
+    [[ -n ${DLROVER_NIGHTLY-} ]] || skip "the check has this test with one tensor for all: make nightly"
+    venv=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}
+    [ -x "$venv/bin/python" ] || skip "no PyTorch in '$venv': scripts/install-deps --torch-venv"
+    job_file stay_fsdp.py <"$BATS_TEST_DIRNAME/../python/stay_fsdp.py"
+    job_file fsdp.sh <<SH
+#!/bin/bash
+#SBATCH -o out.%j
+export PYTHONPATH=/opt/dlrover/lib/python3/dist-packages OMP_NUM_THREADS=1 DLROVER_CKPT_DIR="\$1.ckpt"
+srun $venv/bin/python stay_fsdp.py "\$1" 40
+SH
+    touch "$(alice_home)/go"
+    job=$(submit -N4 --dlrover=off fsdp.sh calm)
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    rm "$(alice_home)/go"
+    job=$(submit -N5 --dlrover=on --dlrover-spares=1 --dlrover-set=in-process=on,park-timeout=10s fsdp.sh stays)
+    await "$job" "e['event']=='progress' and e['commits']>=1"
+    await "$job" "e['event']=='warm' and e['node']=='n3' and e['mb']>0" # the spare of n2's leaf
+    touch "$(alice_home)/go"
+    "$VC" kill n2
+    [ "$(await_job "$job")" = "COMPLETED 0:0" ]
+    [ "$(events "$job" 'select(.event=="cleared").parked' | head -n 1)" = 3 ]
+    [ "$(events "$job" 'select(.event=="restored" and .round==1).version[1]')" -gt 0 ]
+    [ "$(grep -c "this process has run ahead" "$(alice_home)/out.$job")" -eq 1 ]
+    run grep "has ended, and process '" "$(alice_home)/out.$job"
+    [ "$output" = "" ] # no worker of a loader is left of the round
+    cat "$(alice_home)"/{calm,stays}.[0-3] | sort | uniq -c >"$BATS_TEST_TMPDIR/hashes"
+    [ "$(awk '{print $1}' "$BATS_TEST_TMPDIR/hashes")" = 8 ]
+    nothing_left n1 n3 n4 n5
+}
+
 @test "DCP: sharded state comes back from memory after a node died, on fewer and more ranks from files" {
     venv=${DLROVER_TORCH_VENV:-/opt/dlrover-torch}
     [ -x "$venv/bin/python" ] || skip "no PyTorch in '$venv': scripts/install-deps --torch-venv"
