@@ -8,6 +8,7 @@
 #include "ckpt/stream/send.h"
 #include "ckpt/transport/nic.h"
 #include "common/base/clock.h"
+#include "common/base/hex.h"
 #include "common/base/log.h"
 #include "common/base/str.h"
 
@@ -190,31 +191,12 @@ static int load_begin(struct dlr_send *s)
     return dlr_mac_sign(&s->mac, s->begin, s->begin_bytes);
 }
 
-static int unhex(const char *text, unsigned char *ret, size_t max, size_t *ret_bytes)
-{
-    size_t n = strlen(text) / 2;
-
-    if (strlen(text) % 2 || n > max || !n)
-        return -EINVAL;
-    for (size_t i = 0; i < n; i++) {
-        static const char digits[] = "0123456789abcdef";
-        const char *hi = strchr(digits, text[2 * i]);
-        const char *lo = strchr(digits, text[2 * i + 1]);
-
-        if (!hi || !lo)
-            return -EINVAL;
-        ret[i] = (unsigned char)((hi - digits) << 4 | (lo - digits));
-    }
-    *ret_bytes = n;
-    return 0;
-}
-
 static int connect_to(struct dlr_send *s, const char *hex, struct dlr_err *err)
 {
     unsigned char addr[DLR_WIRE_ADDRESS_MAX];
     size_t bytes;
 
-    if (unhex(hex, addr, sizeof(addr), &bytes) < 0)
+    if (dlr_hex_read(hex, addr, sizeof(addr), &bytes) < 0)
         return dlr_fail(err, -EINVAL, "the receiver's address is malformed");
     return dlr_net_peer(s->d->net, addr, bytes, &s->peer, err);
 }

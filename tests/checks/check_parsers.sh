@@ -19,7 +19,7 @@ own=(
     dlr_nic_parse dlr_topo_load dlr_marks_load dlr_plugstack_load dlr_cu_load # this node's system, the site
     dlr_health_load dlr_health_read dlr_drain_view_parse dlr_drain_comments_parse dlr_history_load # the kernel; slurmctld; root's own file
     dlr_fork_server_recv dlr_identity_load dlr_parity_order_read        # his own processes on this node
-    dlr_data_load dlr_parity_sets_read_sources
+    dlr_data_load dlr_parity_sets_read_sources dlr_hex_read
     dlr_batch_view_load dlr_procid_parse dlr_sup_disk_load dlr_sup_file_load dlr_bad_versions_load # the state directory, which is his
     dlr_load dlr_slot_is_read dlr_slot_table_read dlr_slot_table_read_done dlr_file_load # no form of their own
     dlr_read_all dlr_read_at dlr_server_recv dlr_client_recv dlr_frame_recv dlr_tls_read

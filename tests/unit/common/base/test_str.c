@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/hex.h"
 #include "common/base/str.h"
 
 #include <errno.h>
@@ -229,6 +230,20 @@ static void text_of_any_length_is_made_on_the_heap(void **state)
     free(text);
 }
 
+static void hexadecimal_digits_are_read_as_bytes(void **state)
+{
+    static const char *const bad[] = {"", "0", "0A", "0g", "000", "0x01", "01020304 "};
+    unsigned char bytes[4] = {0};
+    size_t n = 0;
+
+    assert_int_equal(dlr_hex_read("00ff1a", bytes, sizeof(bytes), &n), 0);
+    assert_int_equal(n, 3);
+    assert_memory_equal(bytes, "\x00\xff\x1a", 3);
+    assert_int_equal(dlr_hex_read("0102030405", bytes, sizeof(bytes), &n), -EINVAL);
+    for (unsigned i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        assert_int_equal(dlr_hex_read(bad[i], bytes, sizeof(bytes), &n), -EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +259,7 @@ int main(void)
         cmocka_unit_test(a_failure_carries_code_and_one_line),
         cmocka_unit_test(a_long_reason_is_cut),
         cmocka_unit_test(text_of_any_length_is_made_on_the_heap),
+        cmocka_unit_test(hexadecimal_digits_are_read_as_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
