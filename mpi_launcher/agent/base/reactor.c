@@ -37,9 +37,9 @@ static int note_is_due(zloop_t *loop, int timer, void *arg)
 
 static bool note_waits(struct dlr_agent_base *base)
 {
-    const int64_t left_ms = base->note_from_ms - dlr_now_ms();
+    const int64_t left_ms = base->changed ? base->note_from_ms - dlr_now_ms() : 0;
 
-    if (!base->changed || left_ms <= 0)
+    if (left_ms <= 0)
         return false;
     if (base->note_timer < 0)
         dlr_agent_timer(base, &base->note_timer, left_ms, note_is_due, base);
