@@ -43,6 +43,7 @@ except ImportError as missing:
 from torch import nn
 
 import dlrover
+import forks
 
 SAMPLES, BATCH, EPOCHS = 44, 4, 3
 LIMIT_S = 240  # of a run
@@ -642,14 +643,11 @@ def child(function, rank, ranks, port, out):
 
 def code_of(pid):
     """Its exit status; it is killed after LIMIT_S."""
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
-    os.kill(pid, signal.SIGABRT)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    code = forks.code_of(pid, LIMIT_S)
+    if code is None:
+        os.kill(pid, signal.SIGABRT)
+        code = forks.code_of(pid, LIMIT_S)
+    return code
 
 
 def in_processes(function, ranks, directory):

@@ -22,7 +22,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 import warnings
 
@@ -39,6 +38,7 @@ except ImportError as missing:
     sys.exit(0)
 
 import dlrover
+import forks
 import python_agent
 
 torch.set_num_threads(1)
@@ -439,15 +439,10 @@ class Rank:
                 os._exit(code)
 
     def wait(self, timeout):
-        end = time.monotonic() + timeout
-        while self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-            elif time.monotonic() > end:
-                raise subprocess.TimeoutExpired(str(self.pid), timeout)
-            else:
-                time.sleep(0.02)
+        if self.returncode is None:
+            self.returncode = forks.code_of(self.pid, timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout)
         return self.returncode
 
 
